@@ -72,10 +72,11 @@ tuples! {
     A B;
     A B C;
     A B C D;
+    A B C D E;
 }
 
 /// Most blocks of a launch.
-pub const MAX_BLOCKS: usize = 4;
+pub const MAX_BLOCKS: usize = 5;
 
 /// Makes the table of a family's entries.
 ///
@@ -213,6 +214,7 @@ pub fn tables() -> impl Iterator<Item = &'static Table> {
         crate::scatter::ScatterFewEntry::TABLE,
         crate::scatter_add::ScatterAddEntry::TABLE,
         crate::rotary::RotaryEntry::TABLE,
+        crate::kv_append::KvAppendEntry::TABLE,
     ];
     TABLES.iter().chain(crate::single::TABLES)
 }

@@ -12,6 +12,7 @@
 //! | [`sort`] | rows in order: digits, tiles and passes |
 //! | [`topk`] | the first elements of rows in order: pairs of element and index, plans |
 //! | [`gather`], [`scatter`], [`scatter_add`], [`rotary`] | selection by indices and its opposite, addition by indices, rotary position embedding |
+//! | [`kv_append`] | new keys and values of a paged cache |
 //! | [`elementwise`] | functions with their error bounds, the arithmetic of chains, skeletons |
 //! | [`division`] | division by numbers that the host knows |
 //! | [`swizzle`], [`tensor_core`] | layouts of shared memory and of tensor-core fragments |
@@ -26,6 +27,7 @@ pub mod elementwise;
 pub mod entry;
 pub mod gather;
 pub mod gemm;
+pub mod kv_append;
 #[doc(hidden)]
 pub mod param;
 pub mod reduce;

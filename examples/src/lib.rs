@@ -12,6 +12,7 @@
 //! | `08_hopper_gemm` | a tensor-core GEMM of your own, from TMA loads to stores, in a page |
 //! | `09_your_attention` | attention with masks and scores of your own: the examples of FlexAttention |
 //! | `10_hopper_attention` | attention of your own on Hopper's tensor cores, in a page |
+//! | `11_generate` | generation with a paged cache, forked prefixes, batch invariance |
 //!
 //! `cargo run --release --example 01_vector_add` runs the first. The kernels of 01 and 04 to 10 are
 //! in the crate `examples/kernels`. Its PTX is committed, so running needs no device toolchain.

@@ -126,10 +126,10 @@ pub use ops::{
     Activation, Attention, AttentionBias, AttentionGrad, AttentionGrads, AttentionLse,
     AttentionMask, AttentionMerge, AttentionOutput, Binary, BlockMask, BlockMaskShape, Candidate,
     CastElement, Chain, ChainElement, Countable, Float, Gemm, GemmInput, GemmOutput, Gradient,
-    GroupedGemm, IndexElement, Indices, Layout, Lengths, Map, Measured, Moments, Number, Plan,
-    PlanSource, Precision, Reduce, Reducible, Rotary, RunningExtremes, Scan, ScanWithIndices,
-    Scatter, ScatterAdd, ScatterReduce, ScoreFunction, ScoreTensor, ScoreValue, Select, Take,
-    Tuning, Unary, WithMean,
+    GroupedGemm, IndexElement, Indices, KvAppend, KvCache, KvCacheShape, KvWrite, Layout, Lengths,
+    Map, Measured, Moments, Number, Plan, PlanSource, Precision, Reduce, Reducible, Rotary,
+    RunningExtremes, Scan, ScanWithIndices, Scatter, ScatterAdd, ScatterReduce, ScoreFunction,
+    ScoreTensor, ScoreValue, Select, SequenceId, Take, Tuning, Unary, WithMean,
 };
 pub use ops::{
     Argsort, CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,

@@ -6,6 +6,7 @@
 
 mod attention;
 mod attention_grad;
+mod batch_invariance;
 mod cross_entropy;
 mod device_instructions;
 mod device_std;
@@ -21,6 +22,7 @@ mod grouped_sm90;
 mod import_table;
 mod indices;
 mod kernels_page;
+mod kv_cache;
 mod library;
 mod lines_of_code;
 mod mutations;

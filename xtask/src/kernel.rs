@@ -22,7 +22,7 @@ const TESTS: [(&str, &[&str]); 14] = [
     ("gemm", &["gemm", "gemm_kernels", "grouped", "grouped_sm90"]),
     ("norm", &["norms", "norm_ring"]),
     ("reduce", &["reduce"]),
-    ("rotary", &["rotary"]),
+    ("rotary", &["rotary", "kv_cache"]),
     ("scan", &["scan"]),
     ("scatter_add", &["scatter_add"]),
     ("softmax", &["softmax", "cross_entropy"]),

@@ -2,7 +2,9 @@
 //!
 //! Entries: `flash_decode_sm80_<dtype>_d<head_dim cap>_m<rows>`, f16 and bf16; [`DecodeEntry::ALL`]
 //! has all. Each takes the arguments of every forward entry, a [`FwdPacking`] of the tile's rows and the
-//! [`FlashFwdPages`], whose page size is a multiple of [`WARP_KEYS`]. It runs on the grid of [`DecodeTile::grid`], with [`THREADS`] threads a block and
+//! [`FlashFwdPages`], whose page size is a multiple of [`WARP_KEYS`]. The last argument, `split_blocks`,
+//! is 0 if the splits share the blocks of keys that a tile sees equally. Else split i has the blocks from
+//! i times [`blocks_of_split`] on. It runs on the grid of [`DecodeTile::grid`], with [`THREADS`] threads a block and
 //! [`DecodeTile::smem_bytes`] of dynamic shared memory. head_dim and head_dim_v are multiples of 8
 //! up to the cap. Rows of q, k, v and o are aligned to [`ALIGN_BYTES`]. softmax_scale_log2 is at
 //! least [`LEAST_SCALE`](super::sm80::LEAST_SCALE).
@@ -11,7 +13,7 @@
 //! written, and there is no sink.
 
 use super::sm90::tiles_of;
-use super::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, FwdPacking};
+use super::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, FwdPacking, MOST_SPLITS};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -29,6 +31,14 @@ pub const STAGES: u32 = 3;
 
 /// Alignment of every row of q, k, v and o.
 pub const ALIGN_BYTES: u32 = 16;
+
+/// Blocks of a split of a sequence with so many keys, if each has `least` at least: the splits of the
+/// longest sequence that there can be are [`MOST_SPLITS`].
+#[inline(always)]
+pub const fn blocks_of_split(least: u32, seqlen_k: u32) -> u32 {
+    let shared = seqlen_k.div_ceil(DecodeTile::TILE_N * MOST_SPLITS);
+    if shared > least { shared } else { least }
+}
 
 const WARPS: u32 = THREADS / 32;
 /// The largest grid in y and in z.
@@ -118,7 +128,7 @@ impl DecodeEntry {
     }
 }
 
-entries! { $ DecodeEntry((FlashFwdLengths, FlashFwdParams, FwdPacking, FlashFwdPages)) {
+entries! { $ DecodeEntry((FlashFwdLengths, FlashFwdParams, FwdPacking, FlashFwdPages, u32)) {
     /// The element type. The smallest cap comes first, and of each the fewest rows.
     flash_decode {
         flash_decode_sm80_bf16_d64_m16(bf16);

@@ -252,10 +252,18 @@ kernel_param! {
         pub counter: *mut u32,
         /// Heads of the batch that are computed together, a section: see [`TileOrder`]. Not 0.
         pub section: u32,
-        /// Not 0 if blocks of keys may have rows that no query of the sequence sees, which may be
-        /// anything. Queries see all keys of the tensor otherwise.
-        pub has_unseen: u32,
+        /// See [`launch_flags`].
+        pub flags: u32,
     }
+}
+
+/// Bits of [`FwdLaunch::flags`].
+pub mod launch_flags {
+    /// Blocks of keys may have rows that no query of the sequence sees, which may be anything. Queries
+    /// see all keys of the tensor otherwise.
+    pub const HAS_UNSEEN: u32 = 1;
+    /// What is done to a row does not depend on other rows of the tile: batch invariance.
+    pub const ROWS_ALONE: u32 = 2;
 }
 
 /// Tiles of a section: enough to keep all SMs busy to its end, however much their times differ.

@@ -133,6 +133,20 @@ pub enum ArgumentError {
         /// What is supported instead.
         supported: Box<str>,
     },
+    /// A cache has too few pages that no sequence has.
+    #[error("the cache has {free} free pages, want {want}: evict sequences, or make it larger")]
+    OutOfPages {
+        /// Pages that are needed.
+        want: usize,
+        /// Pages that are free.
+        free: usize,
+    },
+    /// A cache does not have this sequence: it is evicted, or another cache's.
+    #[error("the cache has no sequence {sequence}: it is evicted, or another cache's")]
+    UnknownSequence {
+        /// Its number.
+        sequence: u64,
+    },
 }
 
 /// A device is missing, is another one than the call's, or failed.

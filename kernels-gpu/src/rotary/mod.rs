@@ -22,6 +22,7 @@
 //! | `vectors`, `strided` | the kernels |
 //! | `lanes` | vectors of elements as f32 |
 //! | `entries` | the entries |
+//! | `append` | new keys of a paged cache, turned, with their values |
 //!
 //! **Sources**: Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding,
 //! arXiv:2104.09864; the layouts of FlashAttention's `apply_rotary_emb`.
@@ -33,6 +34,7 @@
 // local memory.
 #![allow(clippy::needless_range_loop)]
 
+mod append;
 mod coord;
 pub mod entries;
 mod lanes;

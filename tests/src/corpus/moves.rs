@@ -2,8 +2,9 @@
 
 use half::{bf16, f16};
 use warpsmith::{
-    Binary, BinaryOp, Chain, Float, GradOp, Gradient, IndexElement, ParamElement, Reducible,
-    Result, Rotary, Scatter, ScatterAdd, ScatterOp, ScatterReduce, Select, Take, Unary, UnaryOp,
+    Binary, BinaryOp, Chain, Float, GradOp, Gradient, IndexElement, KvCache, KvCacheShape,
+    ParamElement, Reducible, Result, Rotary, Scatter, ScatterAdd, ScatterOp, ScatterReduce, Select,
+    Take, Unary, UnaryOp,
 };
 
 use super::{Case, Inputs, read};
@@ -43,6 +44,11 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     rotated::<f16, f16>(cases, arch);
     rotated::<bf16, f32>(cases, arch);
     rotated::<bf16, bf16>(cases, arch);
+    appended::<f32, f32>(cases, arch);
+    appended::<f16, f32>(cases, arch);
+    appended::<f16, f16>(cases, arch);
+    appended::<bf16, f32>(cases, arch);
+    appended::<bf16, bf16>(cases, arch);
 }
 
 /// Functions of one to four tensors, contiguous and not.
@@ -184,6 +190,47 @@ fn added<T: Reducible + TestElement>(cases: &mut Vec<Case>, arch: (u32, u32)) {
                 let others = ScatterReduce::new(op, &indices, &src).extent(count);
                 read(&others.wrap_negative().run(&inputs.stream)?)?;
             }
+        }
+        Ok(())
+    }));
+}
+
+/// New keys and values of a paged cache: one token of each sequence, and several.
+fn appended<T, C>(cases: &mut Vec<Case>, arch: (u32, u32))
+where
+    T: Float + TestElement,
+    C: ParamElement<T> + TestElement,
+{
+    let name = format!("keys of {} turned by {} in a cache", T::DTYPE, C::DTYPE);
+    cases.push(Case::new(name, arch, |inputs| {
+        let shape = KvCacheShape {
+            layers: 1,
+            pages: 9,
+            page_size: 16,
+            heads_kv: 2,
+            head_dim: 40,
+            head_dim_v: 24,
+        };
+        let stream = inputs.stream.clone();
+        let mut cache = KvCache::<T>::new(&stream, shape)?;
+        let (a, b) = (cache.insert(), cache.insert());
+        for (counts, half) in [([17, 30], 20), ([1, 1], 12)] {
+            let tokens = counts[0] + counts[1];
+            let k = inputs.tensor::<T>(&[tokens, 2, 40])?;
+            let v = inputs.tensor::<T>(&[tokens, 2, 24])?;
+            let (cos, sin) = (
+                inputs.tensor::<C>(&[40, half])?,
+                inputs.tensor::<C>(&[40, half])?,
+            );
+            let step = cache.append(&[(a, counts[0]), (b, counts[1])], &stream)?;
+            let write = step.write(0, &k, &v).rotary(&cos, &sin);
+            match half {
+                20 => write.run(&stream)?,
+                _ => write.interleaved().run(&stream)?,
+            }
+            let [k, v] = step.pools(0)?;
+            read(&k.slice(0, ..3)?)?;
+            read(&v.slice(0, ..3)?)?;
         }
         Ok(())
     }));

@@ -177,6 +177,11 @@ impl Desc for AttentionDesc {
         if let Some(wanted) = self.key_splits {
             splits = wanted.to_string();
         }
+        if self.batch_invariant {
+            return format!(
+                "pack_heads({packs}) with key_splits({splits}) and batch_invariant: key_splits of 1"
+            );
+        }
         let group = self.heads_q / self.heads_kv;
         let packed = FwdEntry::ALL.iter().filter(|entry| entry.is_packed);
         let of: Vec<&str> = packed.map(FwdEntry::name).collect();
@@ -207,10 +212,85 @@ fn offer_all(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Cand
         // Other kernels count blocks from the first key that some query sees.
         return simt::offer(desc, machine, offer);
     }
+    if desc.batch_invariant {
+        return offer_invariant(desc, machine, offer);
+    }
     if !desc.has_blocks() {
         sm90::offer_packed(desc, machine, offer);
         decode::offer(desc, machine, offer);
     }
+    with_heads_as_queries(desc, offer, |desc, offer| {
+        simt::offer(desc, machine, offer);
+        sm75::offer(desc, machine, offer);
+        sm80::offer(desc, machine, offer);
+        sm90::offer(desc, machine, offer);
+    });
+}
+
+/// A family's offers.
+type Offer = fn(&AttentionDesc, &Machine, &mut dyn FnMut(Candidate));
+
+/// Offers the kernels of the first family that computes a batch-invariant attention. Each row is
+/// computed by itself in them, in blocks of keys that are counted from the sequence's first. (With a
+/// window, others but those for few queries count keys from the first that some query sees.)
+fn offer_invariant(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
+    if desc.key_splits.is_some_and(|splits| splits > 1) {
+        return;
+    }
+    let families: &[Offer] = match desc.pages {
+        Some(_) if desc.has_blocks() => &[simt::offer],
+        Some(_) => return offer_first(&[decode::offer, simt::offer], desc, machine, offer),
+        None if desc.may_hide_keys() => &[simt::offer],
+        None => &[sm90::offer, sm80::offer, sm75::offer, simt::offer],
+    };
+    let mut of_hopper = None;
+    with_heads_as_queries(desc, offer, |desc, offer| {
+        offer_first(families, desc, machine, &mut |candidate| {
+            if let Entry::Sm90(_) = candidate.entry {
+                of_hopper = Some(candidate.tile);
+            }
+            offer(candidate);
+        });
+    });
+    // Packed heads, with keys in one part and in blocks as long.
+    if let Some([_, keys]) = of_hopper.filter(|_| !desc.has_blocks()) {
+        let whole = AttentionDesc {
+            key_splits: Some(1),
+            ..*desc
+        };
+        sm90::offer_packed(&whole, machine, &mut |candidate| {
+            if candidate.tile[1] == keys {
+                offer(candidate);
+            }
+        });
+    }
+}
+
+/// Offers what the first of `families` offers that offers anything.
+fn offer_first(
+    families: &[Offer],
+    desc: &AttentionDesc,
+    machine: &Machine,
+    offer: &mut dyn FnMut(Candidate),
+) {
+    for family in families {
+        let mut is_there = false;
+        family(desc, machine, &mut |candidate| {
+            is_there = true;
+            offer(candidate);
+        });
+        if is_there {
+            return;
+        }
+    }
+}
+
+/// Offers what `offer_all` offers for heads viewed as queries, where they can be.
+fn with_heads_as_queries(
+    desc: &AttentionDesc,
+    offer: &mut dyn FnMut(Candidate),
+    offer_all: impl FnOnce(&AttentionDesc, &mut dyn FnMut(Candidate)),
+) {
     // Heads as queries: fewer tiles, and none longer, so it is never worse.
     let viewed = match desc.packs_heads {
         Some(false) => None,
@@ -228,10 +308,7 @@ fn offer_all(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Cand
             ..candidate
         });
     };
-    simt::offer(desc, machine, offer);
-    sm75::offer(desc, machine, offer);
-    sm80::offer(desc, machine, offer);
-    sm90::offer(desc, machine, offer);
+    offer_all(desc, offer);
 }
 
 /// Time of a launch by the whole device with `flops_per_cycle` per SM (a multiply-add counts as two),

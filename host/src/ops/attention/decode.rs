@@ -19,6 +19,9 @@ use crate::{Error, LaunchConfig, Result};
 use abi::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, THREADS, WARP_KEYS};
 use abi::attention::{FwdPacking, MOST_SPLITS, Mask};
 
+/// Keys of each part of a batch-invariant attention: few enough that a single sequence occupies many SMs.
+const INVARIANT_KEYS: u32 = 1024;
+
 /// Offers the kernel of the smallest head dimension that covers both, with the best number of
 /// splits. A tile must have room for all queries of all heads that share keys, or keys are paged.
 pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
@@ -45,7 +48,11 @@ pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnM
         return;
     }
     let work = Work::new(desc, tile, &packing, machine);
-    let splits = desc.key_splits.unwrap_or_else(|| work.best());
+    let splits = match (desc.key_splits, split_blocks(desc)) {
+        (Some(splits), _) => splits,
+        (None, 0) => work.best(),
+        (None, blocks) => fixed_splits(desc, blocks),
+    };
     let Some(config) = config(desc, tile, packing, splits) else {
         return;
     };
@@ -59,6 +66,22 @@ pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnM
         packing: Some(packing),
         ..Candidate::plain(Entry::Decode(entry), extents, config, estimated_ns)
     });
+}
+
+/// Blocks of keys of each part, counted from the sequence's first key, if their number must not depend
+/// on the batch and the mask; else 0.
+fn split_blocks(desc: &AttentionDesc) -> u32 {
+    match desc.batch_invariant && desc.key_splits.is_none() {
+        true => INVARIANT_KEYS / DecodeTile::TILE_N,
+        false => 0,
+    }
+}
+
+/// Parts of so many blocks that the longest sequence has. With a sink there are two at least, because a
+/// single one is not merged: its sink is added elsewhere.
+fn fixed_splits(desc: &AttentionDesc, blocks: u32) -> u32 {
+    let parts = desc.seqlen_k.div_ceil(blocks * DecodeTile::TILE_N);
+    parts.clamp(1 + u32::from(desc.sink), MOST_SPLITS)
 }
 
 /// The largest divisor of `group` that is at most `most`.
@@ -177,7 +200,13 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
         // results go.
         unsafe {
             call.launch(entry, candidate.config, |lengths, params| {
-                (lengths, params, packing, call.pages())
+                (
+                    lengths,
+                    params,
+                    packing,
+                    call.pages(),
+                    split_blocks(&call.desc),
+                )
             })
         }
     })

@@ -61,6 +61,8 @@ pub(in crate::ops) struct AttentionDesc {
     pub(in crate::ops) packs_heads: Option<bool>,
     /// Required number of key splits; `None` leaves it to the plan.
     pub(in crate::ops) key_splits: Option<u32>,
+    /// Whether rows must have the same bits whatever the others are.
+    pub(in crate::ops) batch_invariant: bool,
 }
 
 /// Layout of one tensor, whose last dimension is contiguous.
@@ -226,6 +228,9 @@ impl fmt::Display for AttentionDesc {
         if let Some(splits) = self.key_splits {
             write!(f, " key_splits={splits}")?;
         }
+        if self.batch_invariant {
+            f.write_str(" batch_invariant")?;
+        }
         Ok(())
     }
 }
@@ -272,6 +277,7 @@ pub(in crate::ops) mod tests {
             lse: false,
             packs_heads: None,
             key_splits: None,
+            batch_invariant: false,
         }
     }
 
@@ -360,6 +366,10 @@ pub(in crate::ops) mod tests {
             },
             AttentionDesc {
                 key_splits: Some(2),
+                ..plain
+            },
+            AttentionDesc {
+                batch_invariant: true,
                 ..plain
             },
             AttentionDesc {

@@ -275,6 +275,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         )
     }
 
+    /// Whether keys are paged.
+    pub(in crate::ops) fn has_pages(&self) -> bool {
+        self.options.pages.is_some()
+    }
+
     /// Whether sequences have lengths of their own.
     pub(in crate::ops) fn has_lengths(&self) -> bool {
         let used = self

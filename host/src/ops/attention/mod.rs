@@ -102,6 +102,21 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// Deterministic: the same bits every run. The bits depend on the kernel and on the number of key
 /// splits ([`plan`](Self::plan)), and thereby on the device.
 ///
+/// # Batch invariance
+/// With [`batch_invariant`](Self::batch_invariant), the bits of a row of `o` and `lse` depend on this
+/// query, its head, and the keys and values that it sees. They do not depend on other queries of the
+/// sequence, on other sequences, on the batch, or on the room in a table of pages. So a prompt and its
+/// tokens one by one give the same. This holds for the same dtypes, head dimensions and options on one
+/// kind of device. All keys are paged or none, rows begin at multiples of 16 bytes, and keys and values
+/// are finite. Of the candidates one family remains:
+///
+/// - Keys in pages: the kernels for few queries, whatever the number of queries is. Keys are split
+///   every 1,024, counted from the first (every 128th part of sequences beyond 131,072).
+/// - Others: those of long queries (on Hopper by `wgmma`), without splits, so decoding is slow.
+/// - Others with a window, or causal from the top left: the portable kernels.
+///
+/// [`key_splits`](Self::key_splits) can only be 1.
+///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
@@ -203,6 +218,7 @@ pub(in crate::ops) struct Options<'a> {
     max_seqlens: Option<(usize, usize)>,
     packs_heads: Option<bool>,
     key_splits: Option<u32>,
+    batch_invariant: bool,
     kernel: Option<&'a str>,
 }
 
@@ -396,6 +412,13 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) if no kernel supports it.
     pub fn key_splits(mut self, splits: u32) -> Self {
         self.options.key_splits = Some(splits);
+        self
+    }
+
+    /// Whether the bits of a row of `o` and `lse` depend on this query, its head and its keys alone
+    /// (default false): see [Batch invariance](Attention#batch-invariance).
+    pub fn batch_invariant(mut self, batch_invariant: bool) -> Self {
+        self.options.batch_invariant = batch_invariant;
         self
     }
 

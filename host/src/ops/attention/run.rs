@@ -322,6 +322,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             lse,
             packs_heads: self.options.packs_heads,
             key_splits: self.options.key_splits,
+            batch_invariant: self.options.batch_invariant,
         })
     }
 

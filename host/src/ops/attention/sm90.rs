@@ -18,7 +18,7 @@ use crate::reference::Model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DType, Error, L2Promotion, LaunchConfig, Result, TensorMapType};
-use abi::attention::sm90::{FwdEntry, FwdLaunch, FwdTile, section};
+use abi::attention::sm90::{FwdEntry, FwdLaunch, FwdTile, launch_flags, section};
 use abi::attention::{BshStrides, FwdPacking, MOST_SPLITS, SOFTCAP_TANH_ERROR, UNLIMITED};
 use abi::gemm::sm90::{MMA_M, SPAN_BYTES};
 
@@ -311,7 +311,7 @@ fn launch_one(
             desc.seqlen_q.div_ceil(packing::queries(tile, heads)),
             !are_alike(desc),
         ),
-        has_unseen: u32::from(desc.lengths.any()),
+        flags: flags(desc),
     };
     call.uses()?;
     let (params, lengths, o) = (call.params()?, call.lengths(), &call.o);
@@ -338,6 +338,13 @@ fn launch_one(
     };
     let counter = (!are_alike(desc)).then_some(COUNTER);
     device.workspaces().lend(counter, call.stream, enqueue)
+}
+
+/// The launch's flags.
+fn flags(desc: &AttentionDesc) -> u32 {
+    let unseen = u32::from(desc.lengths.any()) * launch_flags::HAS_UNSEEN;
+    let alone = u32::from(desc.batch_invariant) * launch_flags::ROWS_ALONE;
+    unseen | alone
 }
 
 /// Innermost box extent, in elements.

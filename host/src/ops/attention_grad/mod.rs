@@ -13,6 +13,7 @@ mod sm90;
 use crate::ops::attention::{
     Attention, AttentionBias, AttentionMask, BlockMask, Layout, Lengths, ScoreFunction,
 };
+use crate::ops::indices::Indices;
 use crate::{Float, Tensor};
 pub(in crate::ops) use costs::AttentionGradCosts;
 
@@ -225,6 +226,14 @@ impl<'a, T: Float> AttentionGrad<'a, T> {
         seqused_k(seqused_k: impl Into<Lengths<'a>>);
         /// Number of padding keys at the start of each sequence.
         leftpad_k(leftpad_k: impl Into<Lengths<'a>>);
+    }
+
+    /// Keys and values in pages, as [`Attention::pages`] has them. [`run`](Self::run) refuses them with
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported): pages may be shared, and
+    /// gradients of shared keys would have to be added up.
+    pub fn pages(mut self, table: impl Into<Indices<'a>>) -> Self {
+        self.forward = self.forward.pages(table);
+        self
     }
 
     /// Makes [`run`](Self::run) return the gradient of the [`bias`](Self::bias).

@@ -204,6 +204,12 @@ impl<T: Float> AttentionGrad<'_, T> {
     }
 
     fn validate(&self, stream: &Stream) -> Result<Valid> {
+        if self.forward.has_pages() {
+            return Err(Error::unsupported(
+                "gradients of keys in pages",
+                "those of keys that `Take` has gathered from their pages",
+            ));
+        }
         let (extents, factors) = self.forward.validate(stream)?;
         let scores = &self.forward.options.scores;
         scores.check_derivatives()?;

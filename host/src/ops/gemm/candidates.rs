@@ -7,7 +7,7 @@
 use super::call::Call;
 use super::desc::GemmDesc;
 use super::splits::{KSplits, by_partials};
-use super::{decode, decode_sm90, double, integer, mma, simt, sm90};
+use super::{decode, decode_sm90, double, integer, invariant, mma, simt, sm90};
 use crate::ops::plan::{Choice, Desc, Machine, MachineModel, Shown};
 use crate::{DType, DeviceInfo, LaunchConfig, Result};
 use abi::gemm::decode::DecodeEntry;
@@ -197,6 +197,7 @@ impl Desc for GemmDesc {
                 mma::offer_k_major(self, &machine, offer);
                 sm90::offer(self, &machine, offer);
             }
+            _ if self.batch_invariant => invariant::offer(self, &machine, offer),
             _ => {
                 decode::offer(self, &machine, offer);
                 decode_sm90::offer(self, &machine, offer);

@@ -45,6 +45,8 @@ pub(super) struct GemmDesc {
     pub(super) fast_accumulation: bool,
     /// Whether the result must have the same bits every run.
     pub(super) deterministic: bool,
+    /// Whether a row of D must have the same bits whatever the other rows and their number are.
+    pub(super) batch_invariant: bool,
     /// Requested number of parts of k; 0 leaves it to the kernel.
     pub(super) split_k: u32,
 }
@@ -285,6 +287,7 @@ impl fmt::Display for GemmDesc {
             ("tf32", self.precision == Precision::Tf32),
             ("fast_accumulation", self.fast_accumulation),
             ("any_order", !self.deterministic),
+            ("batch_invariant", self.batch_invariant),
         ] {
             if is_set {
                 write!(f, " {name}")?;
@@ -328,6 +331,7 @@ pub(super) mod tests {
             precision: Precision::Full,
             fast_accumulation: false,
             deterministic: true,
+            batch_invariant: false,
             split_k: 0,
         }
     }
@@ -401,6 +405,10 @@ pub(super) mod tests {
             },
             GemmDesc {
                 deterministic: false,
+                ..plain
+            },
+            GemmDesc {
+                batch_invariant: true,
                 ..plain
             },
         ];

@@ -76,6 +76,7 @@ impl GemmProblem {
             precision: self.precision,
             fast_accumulation: self.fast_accumulation,
             deterministic: true,
+            batch_invariant: false,
             split_k: 0,
         }
     }

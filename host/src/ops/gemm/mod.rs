@@ -8,6 +8,7 @@ mod desc;
 mod double;
 mod fitting;
 mod integer;
+mod invariant;
 mod k_major;
 mod mma;
 mod operands;
@@ -76,6 +77,17 @@ pub use options::{GemmInput, GemmOutput, Precision};
 ///   unless [`fast_accumulation`](Self::fast_accumulation) keeps accumulating in the tensor cores.
 /// - Activations have an absolute error up to `2^-20 |x|` (`2^-20` for sigmoid and tanh).
 /// - `alpha == 0` still reads `a` and `b`, and 0 × ∞ is NaN.
+///
+/// # Batch invariance
+/// With [`batch_invariant`](Self::batch_invariant), the bits of a row of `d` depend on this row of `a`,
+/// on `b`, and on the row's own elements of `c`, bias, scales and residual. They do not depend on
+/// other rows (which may be NaN), on `m`, on the batch, or on where the row is. The row has the same bits
+/// in every product with the same `b`, dtypes, layout (which dimension of `a` is contiguous) and options
+/// on one kind of device. Of the candidates only those of one family of kernels remain, with the whole
+/// of k in one chain of additions, or in the parts of [`split_k`](Self::split_k). Stream-K and splits
+/// that depend on the number of rows do not. So products of few rows lose most. A `d` that is not
+/// row-major is copied. Products of f64 and i8 lose nothing. The example `batch_invariance` of
+/// `warpsmith-benches` measures it.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -294,6 +306,13 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     /// key of tuned choices.
     pub fn deterministic(mut self, deterministic: bool) -> Self {
         self.options.deterministic = deterministic;
+        self
+    }
+
+    /// Whether the bits of a row of `d` depend on this row alone (default false). See
+    /// [Batch invariance](Gemm#batch-invariance).
+    pub fn batch_invariant(mut self, batch_invariant: bool) -> Self {
+        self.options.batch_invariant = batch_invariant;
         self
     }
 

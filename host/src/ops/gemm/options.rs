@@ -108,6 +108,7 @@ pub(super) struct Options<'a, Out: GemmOutput> {
     pub(super) precision: Precision,
     pub(super) fast_accumulation: bool,
     pub(super) deterministic: bool,
+    pub(super) batch_invariant: bool,
     pub(super) split_k: Option<u32>,
     pub(super) kernel: Option<&'a str>,
     /// Whether options that have the dtype of the output were set before it.
@@ -131,6 +132,7 @@ impl<Out: GemmOutput> Default for Options<'_, Out> {
             precision: Precision::Full,
             fast_accumulation: false,
             deterministic: true,
+            batch_invariant: false,
             split_k: None,
             kernel: None,
             came_before_output: false,
@@ -152,6 +154,7 @@ impl<'a, Out: GemmOutput> Options<'a, Out> {
             precision: self.precision,
             fast_accumulation: self.fast_accumulation,
             deterministic: self.deterministic,
+            batch_invariant: self.batch_invariant,
             split_k: self.split_k,
             kernel: self.kernel,
             came_before_output: has_scales || has_tensors || !factors.into_iter().all(is_one),

@@ -5,7 +5,7 @@ use super::call::Memory;
 use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
 use super::operands::{Operands, is_by_rows, layout_desc, matrix_desc};
 use super::options::{GemmInput, GemmOutput, Precision, Scalar};
-use super::shape::{Extents, MatrixLayout, orientation};
+use super::shape::{Extents, MatrixLayout, by_rows, orientation};
 use crate::error::named;
 use crate::ops::check;
 use crate::ops::copy::strided_copy;
@@ -94,7 +94,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         }
         let operands = self.operands(extents, stream)?;
         let desc = |d: &Layout| layout_desc(Out::DTYPE, d, align_bytes, is_by_rows);
-        match orientation(d) {
+        match self.orientation(d) {
             Some(Transpose::T) => {
                 let (operands, extents) = (operands.transposed(), extents.transposed());
                 self.plan_rows(&operands, &extents, desc(&d.transposed()), stream)
@@ -297,6 +297,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
             },
             fast_accumulation: self.options.fast_accumulation && is_f8(A::DTYPE),
             deterministic: self.options.deterministic,
+            batch_invariant: self.options.batch_invariant,
             split_k: self.options.split_k.unwrap_or(0),
         }
     }
@@ -351,13 +352,21 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         })
     }
 
-    /// Launches the validated GEMM, or the transposed one: see [`orientation`].
+    /// How a `d` of this layout is written. Rows of a batch-invariant one always become rows of tiles.
+    pub(super) fn orientation(&self, d: &Layout) -> Option<Transpose> {
+        match self.options.batch_invariant {
+            true => by_rows(d).then_some(Transpose::N),
+            false => orientation(d),
+        }
+    }
+
+    /// Launches the validated GEMM, or the transposed one: see [`Self::orientation`].
     fn launch(&self, extents: &Extents, d: &Tensor<Out>, stream: &Stream) -> Result<()> {
         if d.is_empty() {
             return Ok(());
         }
         let operands = self.operands(extents, stream)?;
-        match orientation(d.layout()) {
+        match self.orientation(d.layout()) {
             Some(Transpose::N) => self.launch_rows(&operands, extents, d, stream),
             Some(Transpose::T) => {
                 let (operands, extents) = (operands.transposed(), extents.transposed());

@@ -160,6 +160,11 @@ pub(super) fn orientation(layout: &Layout) -> Option<Transpose> {
     Some(if is_a_row_too { Transpose::T } else { own })
 }
 
+/// Whether the GEMM itself can write a D of this layout.
+pub(super) fn by_rows(layout: &Layout) -> bool {
+    MatrixLayout::of(&layout.shape, &layout.strides).is_some_and(|of| of.transpose == Transpose::N)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use super::call::Memory;
 use super::desc::GemmDesc;
 use super::operands::{Operands, is_by_rows, matrix_desc};
 use super::options::{GemmInput, GemmOutput, Precision};
-use super::shape::{Extents, orientation};
+use super::shape::Extents;
 use crate::error::named;
 use crate::ops::plan::{self, Choice as _, Desc as _, Tuning};
 use crate::{DType, Element, Result, Stream, Tensor};
@@ -60,7 +60,7 @@ impl<A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'_, A, B, Out> {
             return Ok(Tuning::empty());
         }
         let operands = self.operands(extents, stream)?;
-        match orientation(d.layout()) {
+        match self.orientation(d.layout()) {
             Some(Transpose::N) => self.tune_rows(&operands, extents, d, stream),
             Some(Transpose::T) => {
                 let (operands, extents) = (operands.transposed(), extents.transposed());

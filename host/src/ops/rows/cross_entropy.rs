@@ -2,13 +2,15 @@
 
 mod targets;
 mod totals;
+mod with_gradient;
 
 pub use self::targets::Targets;
+pub use self::with_gradient::{LossAndGradient, WithGradient};
 
 use self::totals::Of;
 use super::operation::{Operation, Written, plans, with_kernel};
 use super::plan::{Candidate, RowDesc};
-use super::{Launch, MOST_OWN, Rows, model};
+use super::{Launch, MOST_OWN, Rows, invariant_alignment, model};
 use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::check;
 use crate::ops::float::Float;
@@ -113,6 +115,7 @@ pub struct CrossEntropy<'a, T: Float> {
     reduction: Reduction,
     /// Whether new outputs include the gradient.
     has_gradient: bool,
+    batch_invariant: bool,
     kernel: Option<&'a str>,
 }
 
@@ -130,6 +133,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
             dloss: None,
             reduction: Reduction::Mean,
             has_gradient: false,
+            batch_invariant: false,
             kernel: None,
         }
     }
@@ -180,6 +184,15 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     /// Sets how the losses of the rows are reduced (default: mean).
     pub fn reduction(mut self, reduction: Reduction) -> Self {
         self.reduction = reduction;
+        self
+    }
+
+    /// Whether the bits of a row's loss and gradient depend on this row alone (default false), not on the
+    /// other rows, their number or the place of the row. ([`Reduction::Mean`] and [`Reduction::Sum`] add
+    /// up all rows, and the mean's gradient is divided by their number.) Rows of a multiple of 16 bytes
+    /// that do not begin at one are then copied, and others are gone through element by element.
+    pub fn batch_invariant(mut self, batch_invariant: bool) -> Self {
+        self.batch_invariant = batch_invariant;
         self
     }
 
@@ -235,6 +248,20 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         match self.reduction {
             Reduction::None => axes.of_rows(self.logits.shape()),
             Reduction::Mean | Reduction::Sum => Dims::new(&[]),
+        }
+    }
+
+    /// How the rows of `all` lie, of which the first `inputs` are read together.
+    fn alignment(
+        &self,
+        all: Vec<Option<&Tensor<T>>>,
+        inputs: usize,
+        axes: &RowAxes,
+    ) -> Result<Alignment> {
+        let (_, n) = axes.extents(self.logits.shape());
+        match self.batch_invariant {
+            true => Ok(invariant_alignment::<T>(n)),
+            false => Rows::alignment(all, inputs, axes),
         }
     }
 
@@ -346,7 +373,7 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         let has_kernel = self.weights.is_none() || (self.label_smoothing == 0.0 && !is_soft);
         let alignment = match has_kernel {
             // One kernel of probabilities takes all rows that lie alike.
-            true => match Rows::alignment(all, inputs, axes)? {
+            true => match self.alignment(all, inputs, axes)? {
                 Alignment::Vectors if is_soft => Alignment::Alike,
                 alignment => alignment,
             },
@@ -355,6 +382,7 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         let has_gradient = out.map_or(self.has_gradient, |(_, dlogits)| dlogits.is_some());
         Ok(Some(RowDesc {
             outputs: u32::from(has_gradient),
+            batch_invariant: self.batch_invariant,
             ..RowDesc::new(op, T::DTYPE, (rows, n), alignment, inputs as u32)
         }))
     }
@@ -368,11 +396,16 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
     ) -> Result<()> {
         let (rows, n) = axes.extents(self.logits.shape());
         let variant = candidate.entry.variant;
-        let (inputs, factor) = (self.inputs(axes, stream)?, self.new_factor(stream)?);
+        let (inputs, factor) = (
+            self.inputs(Some(candidate), axes, stream)?,
+            self.new_factor(stream)?,
+        );
         let (factor, losses) = (factor.as_ref(), self.losses(loss, rows, stream)?);
-        let x = Rows::read(self.logits, axes, stream)?;
+        let x = Rows::read_by(candidate, self.logits, axes, stream)?;
         let dx = dlogits.as_ref();
-        let dx = dx.map(|dx| Rows::written(dx, axes, stream)).transpose()?;
+        let dx = dx
+            .map(|dx| Rows::written_by(candidate, dx, axes, stream))
+            .transpose()?;
         self.count(&inputs, factor, variant, (rows, n), stream)?;
         let (of_gradient, stride) = self.factors(factor, dx.is_some(), stream)?;
         let launch = Launch::new(stream, candidate);
@@ -428,7 +461,7 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
             return loss.fill(0.0, stream);
         }
         let extents = axes.extents(self.logits.shape());
-        let (inputs, factor) = (self.inputs(axes, stream)?, self.new_factor(stream)?);
+        let (inputs, factor) = (self.inputs(None, axes, stream)?, self.new_factor(stream)?);
         let (factor, losses) = (factor.as_ref(), self.losses(loss, 0, stream)?);
         self.count(&inputs, factor, Variant::Streaming, extents, stream)?;
         self.reduce(&losses, factor, loss, Variant::Streaming, stream)
@@ -458,42 +491,4 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
             ..Written::rows(dlogits)
         }
     }
-}
-
-/// A loss with its gradient, by [`CrossEntropy::gradient`].
-#[derive(Clone, Copy, Debug)]
-#[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct WithGradient<Op>(Op);
-
-/// A loss and its gradient: results, or the tensors to write them to.
-#[derive(Clone, Debug)]
-pub struct LossAndGradient<T: Float> {
-    /// The loss, as [`CrossEntropy::run`] returns it.
-    pub loss: Tensor<f32>,
-    /// The gradient with respect to the logits, with their shape.
-    pub dlogits: Tensor<T>,
-}
-
-impl<T: Float> WithGradient<CrossEntropy<'_, T>> {
-    /// Enqueues both and returns them, in new contiguous tensors.
-    ///
-    /// # Errors
-    /// See [`CrossEntropy`].
-    pub fn run(&self, stream: &Stream) -> Result<LossAndGradient<T>> {
-        match Operation::run(&self.0, stream)? {
-            (loss, Some(dlogits)) => Ok(LossAndGradient { loss, dlogits }),
-            (_, None) => Err(Error::Bug("the gradient is missing")),
-        }
-    }
-
-    /// Enqueues both into the tensors of `out`. `dlogits` may be the logits themselves.
-    ///
-    /// # Errors
-    /// See [`CrossEntropy`].
-    pub fn run_into(&self, out: &LossAndGradient<T>, stream: &Stream) -> Result<()> {
-        let out = (out.loss.clone(), Some(out.dlogits.clone()));
-        Operation::run_into(&self.0, &out, stream)
-    }
-
-    plans!("CrossEntropy", self => &self.0);
 }

@@ -85,6 +85,34 @@ impl<T: Element> Rows<T> {
         }
     }
 
+    /// As [`read`](Self::read) for a launch by `candidate`, whose rows may have to begin at vectors.
+    fn read_by(
+        candidate: &Candidate,
+        x: &Tensor<T>,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<Self> {
+        if candidate.is_taken_in_place(x, axes)? {
+            return Self::read(x, axes, stream);
+        }
+        let copy = Self::made(axes.last(x)?.shape(), axes, stream)?;
+        strided_copy(&axes.last(x)?, &copy.tensor, stream)?;
+        Ok(copy)
+    }
+
+    /// As [`written`](Self::written), in the same way.
+    fn written_by(
+        candidate: &Candidate,
+        y: &Tensor<T>,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<Self> {
+        match candidate.is_taken_in_place(y, axes)? {
+            true => Self::written(y, axes, stream),
+            false => Self::made(axes.last(y)?.shape(), axes, stream),
+        }
+    }
+
     /// Rows in new memory; `shape` has the axes of a row last.
     fn made(shape: &[usize], axes: &RowAxes, stream: &Stream) -> Result<Self> {
         Self::in_place(&Tensor::empty(stream, shape)?, axes.outer()).ok_or(NOT_ROWS)
@@ -148,6 +176,23 @@ impl<T: Element> Rows<T> {
             all if all[..inputs].iter().all(|lie| *lie == all[0]) => Alignment::Alike,
             _ => Alignment::Apart,
         })
+    }
+}
+
+/// How rows of `n` elements of `T` lie in a batch-invariant launch, which copies those that do not.
+fn invariant_alignment<T: Element>(n: usize) -> Alignment {
+    match (n * size_of::<T>()).is_multiple_of(abi::rows::VECTOR_BYTES as usize) {
+        true => Alignment::Vectors,
+        false => Alignment::Apart,
+    }
+}
+
+impl Candidate {
+    /// Whether a launch takes these rows, or the copy that their layout makes necessary, as they lie.
+    fn is_taken_in_place<T: Element>(&self, x: &Tensor<T>, axes: &RowAxes) -> Result<bool> {
+        let wants_vectors =
+            self.desc.batch_invariant && self.desc.shape.alignment != Alignment::Apart;
+        Ok(!wants_vectors || Rows::lie(x, axes)? == Lie::ALIGNED)
     }
 }
 

@@ -1,33 +1,22 @@
 //! Layer norm and RMS norm.
 
+mod outputs;
 mod placed;
+
+pub use outputs::Normalized;
 
 use super::operation::{Operation, Written, plans, with_kernel};
 use super::plan::{Candidate, RowDesc};
 use super::weights::{self, ParamElement, Weights, argument};
-use super::{Launch, Rows, norm_model};
+use super::{Launch, Rows, invariant_alignment, norm_model};
 use crate::ops::axes::{RowAxes, Selected, select_axes};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
 use crate::{Error, Result, Stream, Tensor};
 use abi::rows::{Alignment, RowOp, RowShape, flags};
+use outputs::y_alone;
 use placed::Placed;
-
-/// The outputs of a norm: its results, or the tensors to write them to.
-#[derive(Clone, Debug)]
-pub struct Normalized<T: Float> {
-    /// The normalised rows, with the shape of `x`.
-    pub y: Tensor<T>,
-    /// `x + residual`, rounded: the input of the normalisation. `None` without a residual.
-    pub sum: Option<Tensor<T>>,
-    /// The mean of each row; the shape is that of `x` without the axes of a row. `None` for RMS
-    /// norm.
-    pub mean: Option<Tensor<f32>>,
-    /// The factor of each row, of the same shape: `1 / √(variance + epsilon)` for layer norm,
-    /// `1 / √(mean of squares + epsilon)` for RMS norm.
-    pub rstd: Option<Tensor<f32>>,
-}
 
 /// A norm with the statistics of its rows, by [`LayerNorm::stats`] or [`RmsNorm::stats`].
 #[derive(Clone, Debug)]
@@ -46,6 +35,7 @@ struct Norm<'a, T: Float> {
     is_centered: bool,
     /// Whether `run` returns every output, or `y` alone.
     has_stats: bool,
+    batch_invariant: bool,
     name: &'static str,
     kernel: Option<&'a str>,
 }
@@ -123,6 +113,7 @@ macro_rules! norm {
                     epsilon: 1e-5,
                     is_centered: $is_centered,
                     has_stats: false,
+                    batch_invariant: false,
                     name: $operation,
                     kernel: None,
                 })
@@ -131,6 +122,14 @@ macro_rules! norm {
             select_axes!(0.axes, 0.x);
             with_kernel!(0.kernel);
             plans!(stringify!($name), self => &self.0);
+
+            /// Whether the bits of a row depend on this row alone (default false), not on the other rows,
+            /// their number or the place of the row. Rows of a multiple of 16 bytes that do not begin at
+            /// one are then copied, and others are gone through element by element.
+            pub fn batch_invariant(mut self, batch_invariant: bool) -> Self {
+                self.0.batch_invariant = batch_invariant;
+                self
+            }
 
             /// Sets the number that is added to the variance, or to the mean of squares.
             pub fn epsilon(mut self, epsilon: f32) -> Self {
@@ -245,16 +244,6 @@ let out = RmsNorm::new(&x).residual(&residual).epsilon(0.0).stats().run(&stream)
 assert_eq!(out.y.to_vec()?, [1.0, -1.0]);
 assert_eq!(out.sum.map(|sum| sum.to_vec()).transpose()?, Some(vec![4.0, -4.0]));",
     {}
-}
-
-/// Outputs without sum, mean and rstd.
-fn y_alone<T: Float>(y: Tensor<T>) -> Normalized<T> {
-    Normalized {
-        y,
-        sum: None,
-        mean: None,
-        rstd: None,
-    }
 }
 
 impl<T: Float> Norm<'_, T> {
@@ -399,7 +388,9 @@ impl<T: Float> Operation for Norm<'_, T> {
         let all = [Some(self.x), self.residual, y, sum];
         let weights = [&self.weight, &self.bias].into_iter().flatten();
         let inputs = 1 + usize::from(self.residual.is_some());
+        let extents = axes.extents(self.x.shape());
         let alignment = match weights.clone().all(Weights::lie_aligned) {
+            true if self.batch_invariant => invariant_alignment::<T>(extents.1),
             true => Rows::alignment(all, inputs, axes)?,
             false => Alignment::Apart,
         };
@@ -411,7 +402,6 @@ impl<T: Float> Operation for Norm<'_, T> {
             Some(out) => out.sum.is_some(),
             None => self.has_stats && self.residual.is_some(),
         };
-        let extents = axes.extents(self.x.shape());
         let desc = RowDesc::new(op, T::DTYPE, extents, alignment, inputs as u32);
         Ok(Some(RowDesc {
             shape: RowShape {
@@ -422,6 +412,7 @@ impl<T: Float> Operation for Norm<'_, T> {
                 ..desc.shape
             },
             outputs: 1 + u32::from(has_sum),
+            batch_invariant: self.batch_invariant,
             ..desc
         }))
     }
@@ -440,7 +431,7 @@ impl<T: Float> Operation for Norm<'_, T> {
                 .transpose()
         };
         let (weight, bias) = (contiguous(&self.weight)?, contiguous(&self.bias)?);
-        let tensors = Placed::new(self, out, axes, stream)?;
+        let tensors = Placed::new(self, candidate, (out, axes), stream)?;
         let launch = Launch::new(stream, candidate);
         let mut params = launch.params();
         params.scale = 1.0 / params.n as f32;

@@ -33,7 +33,7 @@
 //! # Source
 //! Dao and others, Flash-Decoding for long-context inference (2023): the splits.
 
-use abi::attention::decode::{DecodeTile, STAGES, WARP_KEYS};
+use abi::attention::decode::{DecodeTile, STAGES, WARP_KEYS, blocks_of_split};
 use abi::attention::sm90::divided;
 use abi::attention::{BshStrides, FlashFwdParams, FwdPacking, KeyBlocks, KeyRange, Mask, Sequence};
 use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_group};
@@ -72,6 +72,7 @@ pub(super) unsafe fn flash_decode<
     arguments: &Arguments<'_>,
     params: &FlashFwdParams,
     packing: &FwdPacking,
+    split_blocks: u32,
 ) {
     let (tile, split) = divided(thread::block_idx_x(), packing.splits);
     let m_start = tile * packing.queries;
@@ -90,6 +91,7 @@ pub(super) unsafe fn flash_decode<
         first_head: thread::block_idx_y() * packing.heads,
         m_start,
         split,
+        split_blocks,
     };
     // SAFETY: the caller's promise: all threads are here.
     unsafe { block.run::<E, D, STEPS>() }
@@ -119,6 +121,8 @@ pub(super) struct Decode<'a, const CAP: usize, const M: usize> {
     /// First query, in the sequence.
     m_start: u32,
     pub(super) split: u32,
+    /// See [`abi::attention::decode`].
+    split_blocks: u32,
 }
 
 /// The stages of a warp.
@@ -315,14 +319,20 @@ impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
         let all = self
             .mask
             .key_blocks(self.m_start, end_query, DecodeTile::TILE_N);
-        let splits = self.packing.splits;
-        let (each, _) = divided(all.len() + splits - 1, splits);
+        let (origin, each) = match self.split_blocks {
+            0 => {
+                let splits = self.packing.splits;
+                (all.first, divided(all.len() + splits - 1, splits).0)
+            }
+            least => (0, blocks_of_split(least, self.sequence.k.len)),
+        };
         let end = |split: u32| {
-            let end = all.first + split * each;
+            let end = origin + split * each;
             if end < all.end { end } else { all.end }
         };
+        let first = end(self.split);
         KeyBlocks {
-            first: end(self.split),
+            first: if first > all.first { first } else { all.first },
             end: end(self.split + 1),
             ..all
         }

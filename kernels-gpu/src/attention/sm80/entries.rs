@@ -80,6 +80,7 @@ macro_rules! decode {
             params: FlashFwdParams,
             packing: FwdPacking,
             pages: FlashFwdPages,
+            split_blocks: u32,
         ) {
             const ENTRY: DecodeEntry = DecodeEntry::read(stringify!($name));
             const CAP: usize = ENTRY.tile.head_dim_cap as usize;
@@ -89,7 +90,7 @@ macro_rules! decode {
             // SAFETY: the caller's promise.
             unsafe {
                 flash_decode::<$dtype, CAP, M, { CAP / 8 }, { CAP / 16 }>(
-                    &arguments, &params, &packing,
+                    &arguments, &params, &packing, split_blocks,
                 );
             }
         }

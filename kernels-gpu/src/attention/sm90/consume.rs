@@ -12,6 +12,7 @@
 
 use core::hint::cold_path;
 
+use abi::attention::sm90::launch_flags::{HAS_UNSEEN, ROWS_ALONE};
 use abi::gemm::sm90::WARPGROUP;
 use cuda_std::accumulator::{Accumulator, Fragments, InFlight};
 use cuda_std::hint::opaque;
@@ -125,7 +126,8 @@ impl<C: Config> Forward<'_, C> {
             // `whole_steps`.
             while let Some(next) = self.step(&mut at, &mut p, o) {
                 o = next;
-                if self.call.params.softcap_scale == 0.0 && !is_scored() {
+                let is_together = self.call.launch.flags & ROWS_ALONE == 0;
+                if is_together && self.call.params.softcap_scale == 0.0 && !is_scored() {
                     o = self.whole_steps(&mut at, &mut p, o);
                 }
             }
@@ -177,7 +179,11 @@ impl<C: Config> Forward<'_, C> {
             self.finish_scores(&mut s, ticket, query_of_tile, (block, partial));
             let scores = s.registers_mut()[0].as_mut();
             mask.apply::<C>(rows_are, query_of_tile, scores, block);
-            softmax.update(scores, self.call.params.softmax_scale_log2);
+            softmax.update(
+                scores,
+                self.call.params.softmax_scale_log2,
+                self.call.launch.flags,
+            );
             let p = Fragments::of(&s, C::pair);
             let at = State {
                 order,
@@ -248,7 +254,7 @@ impl<C: Config> Forward<'_, C> {
         mut o: Accumulator<C::Output>,
     ) -> Accumulator<C::Output> {
         let scale_log2 = self.call.params.softmax_scale_log2;
-        let may_clear = self.call.launch.has_unseen != 0 && at.rows < C::TILE.tile_n;
+        let may_clear = self.call.launch.flags & HAS_UNSEEN != 0 && at.rows < C::TILE.tile_n;
         // SAFETY: as for `step`.
         unsafe {
             let mut goes_on = !may_clear && at.next_keys_of_whole();
@@ -290,7 +296,7 @@ impl<C: Config> Forward<'_, C> {
         let params = self.call.params;
         let is_last = at.block == at.first;
         let (tile_rows, outputs, done) = ((rows_are, query_of_tile), self.call.outputs, at.ticket);
-        let rows = match self.call.launch.has_unseen {
+        let rows = match self.call.launch.flags & HAS_UNSEEN {
             0 => C::TILE.tile_n,
             _ => at.rows,
         };
@@ -326,7 +332,8 @@ impl<C: Config> Forward<'_, C> {
                 let scores = s.registers_mut()[0].as_mut();
                 at.mask
                     .apply::<C>(rows_are, query_of_tile, scores, at.block);
-                rescale = at.softmax.update(scores, params.softmax_scale_log2);
+                let flags = self.call.launch.flags;
+                rescale = at.softmax.update(scores, params.softmax_scale_log2, flags);
             }
             let mut o = o_next.finish();
             v_stage.release(Readers::OneBlock);

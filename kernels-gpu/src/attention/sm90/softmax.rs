@@ -6,9 +6,13 @@
 //! probabilities add up to more than [`SUM_LIMIT`]. So o is rarely rescaled, and in whole blocks no
 //! maximum is computed at all. The factor between the row max in use and the true one cancels out
 //! at the end; f16 and f32 have room for it.
+//!
+//! The rows of a warp are raised together, so the bits of a row depend on the others. With
+//! [`ROWS_ALONE`], only those that are far above are raised, and no block is computed as a whole one.
 
 use core::hint::cold_path;
 
+use abi::attention::sm90::launch_flags::ROWS_ALONE;
 use cuda_std::accumulator::{Fragments, PairRegisters};
 use cuda_std::math::approx::ex2_approx_ftz;
 use cuda_std::tile::OperandElement;
@@ -16,6 +20,9 @@ use cuda_std::warp::{FULL_MASK, shfl_bfly, vote_any};
 
 /// How far the true row max may be above the one in use, in powers of two.
 const SLACK_LOG2: f32 = 8.0;
+
+/// What every maximum is above the one in use by, which it is at least.
+const ANY: f32 = -1.0;
 
 /// Most that a thread's probabilities of a block may add up to: one that large still fits f16.
 const SUM_LIMIT: f32 = 16384.0;
@@ -97,7 +104,7 @@ impl Softmax {
     /// # Safety
     /// The warp calls it, converged.
     #[inline(always)]
-    pub(super) unsafe fn update(&mut self, s: &mut [f32], scale_log2: f32) -> Rescale {
+    pub(super) unsafe fn update(&mut self, s: &mut [f32], scale_log2: f32, flags: u32) -> Rescale {
         let greatest = greatest(s, self.max);
         let mut is_above = false;
         let mut row = 0;
@@ -113,7 +120,12 @@ impl Softmax {
                 // Only here do lanes exchange maxima: if no lane's is far above, none needs the
                 // others'.
                 cold_path();
-                rescale = self.raise_to(greatest, scale_log2);
+                let least = if flags & ROWS_ALONE == 0 {
+                    ANY
+                } else {
+                    SLACK_LOG2
+                };
+                rescale = self.raise_to(greatest, scale_log2, least);
             }
         }
         let mut sums = Sums::new();
@@ -130,15 +142,16 @@ impl Softmax {
     pub(super) unsafe fn raise(&mut self, s: &[f32], scale_log2: f32) -> Rescale {
         let greatest = greatest(s, self.max);
         // SAFETY: passed on to the caller.
-        unsafe { self.raise_to(greatest, scale_log2) }
+        unsafe { self.raise_to(greatest, scale_log2, ANY) }
     }
 
-    /// The same, from each lane's maxima.
+    /// The same, from each lane's maxima, in the rows whose maximum is above the one in use by more than
+    /// `least`, in powers of two.
     ///
     /// # Safety
     /// The warp calls it, converged.
     #[inline(always)]
-    unsafe fn raise_to(&mut self, greatest: [f32; ROWS], scale_log2: f32) -> Rescale {
+    unsafe fn raise_to(&mut self, greatest: [f32; ROWS], scale_log2: f32, least: f32) -> Rescale {
         let mut factors = [1.0; ROWS];
         let mut row = 0;
         while row < ROWS {
@@ -148,7 +161,8 @@ impl Softmax {
                 let x = x.max(shfl_bfly(FULL_MASK, x, 1));
                 x.max(shfl_bfly(FULL_MASK, x, 2))
             };
-            if max > self.max[row] {
+            // False for NaN, as above.
+            if (max - self.max[row]) * scale_log2 > least {
                 factors[row] = ex2_approx_ftz((self.max[row] - max) * scale_log2);
                 self.max[row] = max;
                 self.sum[row] *= factors[row];

@@ -7,6 +7,7 @@ use crate::ops::axes::RowAxes;
 use crate::ops::elementwise::Binary;
 use crate::ops::float::Float;
 use crate::ops::rows::Rows;
+use crate::ops::rows::plan::Candidate;
 use crate::{LaunchConfig, Result, Stream, Tensor};
 use abi::elementwise::BinaryOp;
 use abi::rows::{MAX_THREADS, RowParams, Variant, flags, total_blocks};
@@ -24,13 +25,22 @@ pub(super) enum Of<T: Float> {
 }
 
 impl<T: Float> CrossEntropy<'_, T> {
-    /// The inputs besides the logits.
-    pub(super) fn inputs(&self, axes: &RowAxes, stream: &Stream) -> Result<Inputs<T>> {
+    /// The inputs besides the logits, for a launch over rows by `candidate`, if there are rows.
+    pub(super) fn inputs(
+        &self,
+        candidate: Option<&Candidate>,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<Inputs<T>> {
+        let read = |of: &Tensor<T>| match candidate {
+            Some(candidate) => Rows::read_by(candidate, of, axes, stream),
+            None => Rows::read(of, axes, stream),
+        };
         let weights = self.weights.map(|weights| weights.contiguous(stream));
         Ok(Inputs {
             targets: match self.targets {
                 Targets::Classes(of) => Of::Classes(of.to_i64(stream)?.contiguous(stream)?),
-                Targets::Probabilities(of) => Of::Probabilities(Rows::read(of, axes, stream)?),
+                Targets::Probabilities(of) => Of::Probabilities(read(of)?),
             },
             weights: weights.transpose()?,
         })

@@ -1,5 +1,6 @@
 //! The tensors of a norm, as its kernels take them.
 
+use super::super::plan::Candidate;
 use super::super::{Launch, Rows};
 use super::{Norm, Normalized};
 use crate::ops::axes::RowAxes;
@@ -21,19 +22,19 @@ pub(super) struct Placed<T: Float> {
 impl<T: Float> Placed<T> {
     pub(super) fn new(
         norm: &Norm<'_, T>,
-        out: &Normalized<T>,
-        axes: &RowAxes,
+        by: &Candidate,
+        (out, axes): (&Normalized<T>, &RowAxes),
         stream: &Stream,
     ) -> Result<Self> {
-        let read = |x: &Tensor<T>| Rows::read(x, axes, stream);
+        let read = |x: &Tensor<T>| Rows::read_by(by, x, axes, stream);
         Ok(Self {
             x: read(norm.x)?,
             residual: norm.residual.map(read).transpose()?,
             sum: match &out.sum {
-                Some(sum) => Some(Rows::written(sum, axes, stream)?),
+                Some(sum) => Some(Rows::written_by(by, sum, axes, stream)?),
                 None => None,
             },
-            y: Rows::written(&out.y, axes, stream)?,
+            y: Rows::written_by(by, &out.y, axes, stream)?,
         })
     }
 

@@ -27,6 +27,9 @@ pub(super) struct RowDesc {
     pub(super) shape: RowShape,
     /// Tensors whose rows are written together.
     pub(super) outputs: u32,
+    /// Whether a row must have the same bits whatever the others are and wherever it is. Rows then lie at
+    /// vectors, or are gone through element by element.
+    pub(super) batch_invariant: bool,
 }
 
 impl RowDesc {
@@ -60,6 +63,7 @@ impl RowDesc {
                 has_bias: false,
             },
             outputs: 1,
+            batch_invariant: false,
         }
     }
 
@@ -93,6 +97,7 @@ impl fmt::Display for RowDesc {
             ("dense", self.shape.is_dense),
             ("centered", self.shape.is_centered),
             ("bias", self.shape.has_bias),
+            ("batch_invariant", self.batch_invariant),
         ] {
             if is_so {
                 write!(f, " {word}")?;
@@ -115,7 +120,9 @@ impl Desc for RowDesc {
     ) {
         let (rule, machine) = (Rule::new(self, device, model), Machine::of(device, model));
         let mut is_first = true;
-        for plan in rule.plans() {
+        // The first choice depends on the length of rows alone, and its kernels give the same bits.
+        let most = if self.batch_invariant { 1 } else { usize::MAX };
+        for plan in rule.plans().into_iter().take(most) {
             for entry in rule.entries(&plan).into_iter().flatten() {
                 let Some(candidate) = Candidate::new(self, &rule, (plan, entry), &machine) else {
                     continue;
