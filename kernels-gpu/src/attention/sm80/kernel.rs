@@ -12,7 +12,7 @@ use super::fragments::{Reader, joined};
 use super::results::Results;
 use super::softmax::{Accumulator, OnlineSoftmax, apply_mask, softcap};
 use crate::attention::lengths::sequence;
-use crate::attention::score::{self, Place};
+use crate::attention::score::{self, Place, is_scored};
 use crate::attention::softmax::sink_log2;
 use crate::attention::sparse::{Line, is_changed, is_sparse};
 
@@ -56,7 +56,7 @@ pub(super) unsafe fn flash_fwd<
         return;
     }
     let block = Block::<CAP, TILE_M, TILE_N>::new(arguments, params, &sequence, &coord);
-    if is_scored() && thread::thread_idx_x() == 0 {
+    if (is_scored() || is_sparse()) && thread::thread_idx_x() == 0 {
         let keys = ScoredKeys {
             before: block.sequence.k.first.wrapping_sub(sequence.k.first),
             seqlen_k: sequence.k.len,

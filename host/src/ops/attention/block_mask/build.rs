@@ -125,7 +125,7 @@ impl Build for BlockMask {
             mask: Some(AttentionMask::Function(function)),
             ..ScoreOptions::default()
         };
-        let call = options.call(&Extents::of_scores(shape), 1.0, None)?;
+        let call = options.call(&Extents::of_scores(shape), 1.0, None, false)?;
         let params = ShowParams {
             batch: shape.batch as u32,
             heads: shape.heads as u32,

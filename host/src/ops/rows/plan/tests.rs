@@ -338,7 +338,7 @@ fn grids_are_multiples_of_clusters_and_no_larger_than_grids_can_be() {
     assert_eq!(shared.plan.blocks(3), Some(3 * shared.plan.cluster));
     let pairs = best(&norm(32_768, 1, true)).plan;
     assert_eq!(pairs.blocks(5), Some(3 * pairs.cluster));
-    let loose = chosen(RowOp::Norm, 33, 2, false);
+    let loose = chosen(RowOp::Softmax, 33, 2, false);
     assert_eq!(loose.blocks(u64::MAX), Some(LOOSE_BLOCKS));
 }
 
