@@ -1,7 +1,7 @@
 //! Kernels of which there is one of a kind. A line is the constant that has the entry, the name of
 //! the kernel function, and the parameter blocks of a launch.
 
-use crate::attention::blocks::{LineParams, MarkParams as BlockMarkParams, ShowParams};
+use crate::attention::blocks::{BlockMarkParams, LineParams, ShowParams};
 use crate::attention::merge::MergeParams;
 use crate::attention::{FlashFwdLengths, FlashFwdParams, FwdPacking};
 use crate::attention_grad::AttentionGradParams;

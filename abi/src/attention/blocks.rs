@@ -18,7 +18,7 @@
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `attention_blocks_mark` | `(indices: *const i32, cells: *mut u32, params: MarkParams)`: sets the cells of blocks by their indices; those out of range are left out |
+//! | `attention_blocks_mark` | `(indices: *const i32, cells: *mut u32, params: BlockMarkParams)`: sets the cells of blocks by their indices; those out of range are left out |
 //! | `attention_blocks_show` | `(cells: *mut u8, params: ShowParams)`: sets all cells by a mask, which fills the hole `shown` |
 //! | `attention_blocks_lines` | `(cells: *const u8, planes: *mut u32, params: LineParams)` |
 //!
@@ -43,7 +43,7 @@ pub const WARPS: u32 = THREADS / 32;
 kernel_param! {
     /// Extents of a launch of `attention_blocks_mark`.
     #[derive(Debug, PartialEq, Eq)]
-    pub struct MarkParams {
+    pub struct BlockMarkParams {
         /// Lines of indices, of all batches and heads.
         pub lines: u32,
         /// Lines of a batch and head: blocks of queries.

@@ -17,6 +17,13 @@ pub const THREADS: u32 = 128;
 /// Bytes of shared memory for the addresses of the first key and the first value.
 pub const BASES_BYTES: u32 = 16;
 
+/// Whether the kernels of this head dimension take block masks. Those of 128 have no registers left
+/// for them.
+#[inline(always)]
+pub const fn takes_block_masks(head_dim_cap: u32) -> bool {
+    head_dim_cap != 128
+}
+
 /// Bytes of shared memory for what is told of keys to what changes scores.
 pub const SCORED_KEYS_BYTES: u32 = 8;
 

@@ -3,7 +3,7 @@
 //! **Numerics**: integers. The same bits every run: cells that several indices name get the same bits.
 
 use abi::attention::blocks::{
-    CELL, FULL, IS_PARTIAL, LineParams, MarkParams, PARTIAL, ShowParams, THREADS, WARPS,
+    BlockMarkParams, CELL, FULL, IS_PARTIAL, LineParams, PARTIAL, ShowParams, THREADS, WARPS,
 };
 use abi::attention::sm90::divided;
 use cuda_std::atomic::{Order, Scope, atom_or};
@@ -23,7 +23,7 @@ fn warp_and_lane() -> (u32, u32) {
 /// # Safety
 /// Launched as [`abi::attention::blocks`] says: indices and cells of these extents.
 #[kernel(max_threads = THREADS)]
-pub unsafe fn attention_blocks_mark(indices: *const i32, cells: *mut u32, params: MarkParams) {
+pub unsafe fn attention_blocks_mark(indices: *const i32, cells: *mut u32, params: BlockMarkParams) {
     let (line, lane) = warp_and_lane();
     if line >= params.lines {
         return;
@@ -130,7 +130,7 @@ unsafe fn block_of(cells: *const u8, params: &LineParams, line: u32, block: u32)
             let cell = u32::from(unsafe { cells.wrapping_add(at as usize).read() });
             shows |= cell & (PARTIAL | FULL) != 0;
             hides |= cell & FULL == 0;
-            column += 1;
+            column = opaque(column + 1); // not unrolled: there are few cells
         }
         row += 1;
     }
@@ -152,9 +152,11 @@ pub unsafe fn attention_blocks_lines(cells: *const u8, planes: *mut u32, params:
     let cells = cells.wrapping_add(of_matrix as usize);
     let words = u64::from(params.blocks);
     let before = planes.wrapping_add((u64::from(warp) * words) as usize);
-    let plane = u64::from(params.matrices * params.lines) * words;
-    let behind = before.wrapping_add(plane as usize);
-    let through = behind.wrapping_add(plane as usize);
+    // Computed where it is used: there are few registers.
+    let in_plane = |number: u32| {
+        let lines = opaque(params.matrices * params.lines) * number;
+        before.wrapping_add((u64::from(lines) * u64::from(params.blocks)) as usize)
+    };
     let word = |block: u32, partials: u32, at: u32| {
         block
             | if partials & (1 << at) != 0 {
@@ -188,7 +190,7 @@ pub unsafe fn attention_blocks_lines(cells: *const u8, planes: *mut u32, params:
                 };
                 before.wrapping_add((first + lane) as usize).write(own);
                 let own = count + up_to.count_ones();
-                through.wrapping_add((first + lane) as usize).write(own);
+                in_plane(2).wrapping_add((first + lane) as usize).write(own);
             }
             if shown != 0 {
                 let at = 31 - shown.leading_zeros();
@@ -218,7 +220,7 @@ pub unsafe fn attention_blocks_lines(cells: *const u8, planes: *mut u32, params:
                 } else {
                     word(first + at, partials, at)
                 };
-                behind.wrapping_add((first + lane) as usize).write(own);
+                in_plane(1).wrapping_add((first + lane) as usize).write(own);
             }
             if shown != 0 {
                 let at = shown.trailing_zeros() % 32;

@@ -9,7 +9,7 @@ use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DType, LaunchConfig, Result};
 use abi::attention::FlashFwdParams;
-use abi::attention::sm80::{O_ALIGN_BYTES, Sm80Entry, Sm80Tile, THREADS};
+use abi::attention::sm80::{O_ALIGN_BYTES, Sm80Entry, Sm80Tile, THREADS, takes_block_masks};
 
 /// Size of a copy to shared memory (`cp.async`).
 const CHUNK_BYTES: u32 = 16;
@@ -55,6 +55,7 @@ pub(super) fn config(
         && are_aligned
         && desc.o.row_align_bytes(desc.o_dtype) >= O_ALIGN_BYTES
         && desc.pages.is_none()
+        && (!desc.has_blocks() || takes_block_masks(tile.head_dim_cap))
         && desc.positive_scale;
     let grid = FlashFwdParams::grid(desc.batch, desc.seqlen_q, desc.heads_q, tile.tile_m);
     Some(LaunchConfig {

@@ -1,6 +1,6 @@
 //! One block's work; see the [module](super).
 
-use abi::attention::sm80::{BASES_BYTES, SCORED_KEYS_BYTES, THREADS};
+use abi::attention::sm80::{BASES_BYTES, SCORED_KEYS_BYTES, THREADS, takes_block_masks};
 use abi::attention::{BshStrides, FlashFwdLengths, FlashFwdPages, FlashFwdParams, Mask, Sequence};
 use cuda_std::hint::opaque;
 use cuda_std::shared::{SharedAddr, dynamic_base};
@@ -56,14 +56,6 @@ pub(super) unsafe fn flash_fwd<
         return;
     }
     let block = Block::<CAP, TILE_M, TILE_N>::new(arguments, params, &sequence, &coord);
-    if (is_scored() || is_sparse()) && thread::thread_idx_x() == 0 {
-        let keys = ScoredKeys {
-            before: block.sequence.k.first.wrapping_sub(sequence.k.first),
-            seqlen_k: sequence.k.len,
-        };
-        // SAFETY: shared memory, the block's own; read after the first barrier of the loop over keys.
-        unsafe { block.scored_keys().write(keys) };
-    }
     let mut o: Accumulator<M, D> = [[[0.0; 4]; D]; M];
     // SAFETY: the caller's promise: all threads are here.
     unsafe {
@@ -160,6 +152,12 @@ struct Block<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize> {
 impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
     Block<'a, CAP, TILE_M, TILE_N>
 {
+    /// Whether there is a block mask. The kernels that take none have no registers left for it.
+    #[inline(always)]
+    fn is_sparse() -> bool {
+        takes_block_masks(CAP as u32) && is_sparse()
+    }
+
     #[inline(always)]
     fn new(
         arguments: &'a Arguments<'a>,
@@ -259,7 +257,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         let params = self.params;
         let mask = self.mask;
         let mut blocks = mask.key_blocks(self.m_start, self.m_start + TILE_M as u32, TILE_N as u32);
-        if is_sparse() {
+        if Self::is_sparse() {
             (blocks.first, blocks.end) = self.line().visited(blocks.first, blocks.end);
         }
         if blocks.is_empty() {
@@ -279,13 +277,17 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
             copies::commit::<E>();
             if thread::thread_idx_x() == 0 {
                 slot.write(bases); // read after the loop's first barrier
+                if is_scored() || Self::is_sparse() {
+                    self.scored_keys().write(self.keys_of_scores());
+                }
             }
             while n_block_idx > blocks.first {
                 n_block_idx -= 1;
-                let mut partial = 0;
-                if is_sparse() {
-                    (n_block_idx, partial) = self.line().before(n_block_idx);
-                }
+                let (found, partial) = match Self::is_sparse() {
+                    true => self.line().before(n_block_idx),
+                    false => (n_block_idx, 0),
+                };
+                n_block_idx = found;
                 let n_start = n_block_idx * TILE_N as u32;
                 copies::wait::<E>();
                 sync_threads(); // k has landed; the v before is no longer read
@@ -311,7 +313,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
                 sync_threads(); // v has landed; k is no longer read
                 if n_block_idx > blocks.first {
                     let mut next = n_block_idx - 1;
-                    if is_sparse() {
+                    if Self::is_sparse() {
                         (next, _) = self.line().before(next);
                     }
                     self.keys_at(slot.read().k).start::<E>(
@@ -372,6 +374,21 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
             head: coord.head_idx,
             row: coord.m_start,
             extent: TILE_N as u32,
+        }
+    }
+
+    /// What changes scores is told of the keys. Found anew, as in `change`.
+    ///
+    /// # Safety
+    /// The launch's.
+    #[inline(always)]
+    unsafe fn keys_of_scores(&self) -> ScoredKeys {
+        let coord = TileCoord::new::<TILE_M>(self.params);
+        // SAFETY: the caller's promise.
+        let whole = unsafe { sequence(self.arguments.lengths, self.params, coord.batch_idx) };
+        ScoredKeys {
+            before: self.sequence.k.first.wrapping_sub(whole.k.first),
+            seqlen_k: whole.k.len,
         }
     }
 

@@ -228,13 +228,29 @@ impl<'a, C: Config> Backward<'a, C> {
 
     #[inline(always)]
     unsafe fn new(call: Call<'a>) -> Self {
-        let map = C::TILE.smem();
         // SAFETY: the launch has as much shared memory as the map says.
         unsafe {
-            let base = SharedAddr::of(dynamic_shared![u8])
-                .bits()
-                .next_multiple_of(TILE_ALIGN);
-            let at = |offset| SharedAddr::from_bits(base + offset);
+            let base = SharedAddr::of(dynamic_shared![u8]);
+            Self::at(call, base.bits().next_multiple_of(TILE_ALIGN))
+        }
+    }
+
+    /// The same, with addresses that are computed anew from `base`: there are no registers to keep
+    /// them.
+    #[inline(always)]
+    pub(super) fn anew(&self) -> Self {
+        // SAFETY: the same memory.
+        unsafe { Self::at(self.call, opaque(self.base.bits())) }
+    }
+
+    /// # Safety
+    /// The launch's shared memory from `base` on has room for what the tile's map says.
+    #[inline(always)]
+    unsafe fn at(call: Call<'a>, base: u32) -> Self {
+        let map = C::TILE.smem();
+        let at = |offset| SharedAddr::from_bits(base + offset);
+        // SAFETY: the caller's promise.
+        unsafe {
             Self {
                 call,
                 base: at(0),

@@ -79,13 +79,13 @@ impl<C: Config<GradStages = Stages<1>>> Backward<'_, C> {
             let mut sums = Accumulator::zero();
             if consumer_idx == 0 {
                 while state.walk.scheduler.left > 0 {
-                    sums = self.step_of_values(&mut state, sums);
+                    sums = self.anew().step_of_values(&mut state, sums);
                     state.walk.scheduler.advance();
                 }
                 bar_sync(DQ_FREE + (state.parity ^ 1), Self::OF_DQ); // the last dq is read
             } else {
                 while state.walk.scheduler.left > 0 {
-                    sums = self.step_of_keys(&mut state, sums);
+                    sums = self.anew().step_of_keys(&mut state, sums);
                     state.walk.scheduler.advance();
                 }
             }

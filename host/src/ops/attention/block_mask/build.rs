@@ -8,7 +8,7 @@ use crate::ops::check;
 use crate::ops::indices::Indices;
 use crate::{AttentionMask, Error, LaunchConfig, Result, Stream, Tensor, load};
 use abi::attention::blocks::{
-    BLOCKS_LINES, BLOCKS_MARK, BLOCKS_SHOW, CELL, FULL, LineParams, MarkParams, ShowParams,
+    BLOCKS_LINES, BLOCKS_MARK, BLOCKS_SHOW, BlockMarkParams, CELL, FULL, LineParams, ShowParams,
     THREADS, WARPS,
 };
 
@@ -174,7 +174,7 @@ impl Build for BlockMask {
         if lines * count > 0 {
             let indices = indices.to_i32(stream)?.contiguous(stream)?;
             let [q_cells, k_cells] = shape.block.map(|extent| extent as u32 / CELL);
-            let params = MarkParams {
+            let params = BlockMarkParams {
                 lines: lines as u32,
                 q_blocks: q_blocks as u32,
                 count: check::extent("indices", count)?,
