@@ -5,7 +5,7 @@
 //! memory that is written, of another lane. The code behind such a branch, up to where all of its
 //! ways have met again, is divergent. A register that is written there may hold different values in
 //! different threads. Numbers of blocks, parameters and constants are the same in all threads, and
-//! what is computed of them. What all lanes read of one lane is the same in a warp.
+//! what is computed of them. A value that all lanes read of one lane is the same in a warp.
 //!
 //! Where there is doubt, a block is divergent.
 

@@ -1,7 +1,7 @@
 //! Rows of a wgmma accumulator in f32: the words of a softmax.
 //!
-//! A thread has elements of two rows, and four neighbouring lanes share a row. What belongs to rows is
-//! an array of two: register `i` of an [`Accumulator`] is in the thread's row `i / 2 % 2`.
+//! A thread has elements of two rows, and four neighbouring lanes share a row. A value of the rows
+//! is an array of two: register `i` of an [`Accumulator`] is in the thread's row `i / 2 % 2`.
 
 use crate::accumulator::Accumulator;
 use crate::math::approx::ex2_approx_ftz;

@@ -8,9 +8,9 @@
 //! values a ring of two stages each. **Numerics.** f32; probabilities are rounded to bf16. Keys go from
 //! the first to the last: the same bits every run.
 //!
-//! The library's own kernel (`kernels-gpu/src/attention/sm90/kernel.rs`) is this one, and persistent
-//! CTAs, the scores of the next block during the softmax of this one, turns of the consumers, a row
-//! maximum that is seldom replaced, and TMA stores.
+//! The library's own kernel (`kernels-gpu/src/attention/sm90/kernel.rs`) does more. Its CTAs are
+//! persistent, its consumers take turns, and it stores by TMA. Scores of the next block overlap the
+//! softmax of this one.
 
 use cuda_std::accumulator::{Accumulator, Fragments};
 use cuda_std::convert::f32x2_to_bf16x2_cvt;
@@ -117,7 +117,7 @@ unsafe fn shared() -> Shared {
     }
 }
 
-/// Loads the queries, then every block's keys and values. What is beyond the tensors comes as 0.
+/// Loads the queries, then every block's keys and values. Elements beyond the tensors come as 0.
 ///
 /// # Safety
 /// One thread calls it, after the pipelines were made.

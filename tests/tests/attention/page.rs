@@ -58,7 +58,7 @@ fn check(device: &Device, seqlen: usize, is_causal: bool) {
     let numbers = (seqlen as u32, scale_log2, u32::from(is_causal));
     let arguments = (&map_q, &map_k, &map_v, &o, numbers.0, numbers.1, numbers.2);
     let config = config.shared_bytes(SHARED_BYTES);
-    // SAFETY: as the kernel says: a CTA for each 128 queries of a head, maps of q, k and v, which stay
+    // SAFETY: as the kernel's docs state: a CTA for each 128 queries of a head, maps of q, k and v, which stay
     // allocated, and room for o.
     unsafe {
         kernel

@@ -135,7 +135,7 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// one tile ([`pack_heads`](Self::pack_heads)). If that leaves SMs idle, the keys are split
 /// ([`key_splits`](Self::key_splits)), which needs memory for partial results. [`plan`](Self::plan)
 /// shows which kernel runs, and how. The first launch with a bias, a mask, a block mask, ALiBi or
-/// a function of scores composes a kernel, which takes some milliseconds: launch once before
+/// a function of scores composes a kernel. This takes some milliseconds, so launch once before
 /// capturing a CUDA graph. Others with the same options, whatever their sizes and numbers, use the same kernel.
 ///
 /// # Sources

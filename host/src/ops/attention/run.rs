@@ -399,8 +399,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         options.call(extents, factors.softmax_scale, softcap, self.pairs_keys())
     }
 
-    /// Whether the two keys of which kernels change scores together are an even one and the next:
-    /// blocks count from the first key that is seen, which may be odd with a window.
+    /// Whether the two keys of which kernels change scores together are an even one and the next.
+    /// Blocks count from the first key that is seen, which may be odd with a window.
     fn pairs_keys(&self) -> bool {
         self.options.top_left || self.window_of_mask().0 == UNLIMITED
     }

@@ -32,7 +32,7 @@ const OPERATION: &str = "block_mask";
 ///
 /// # Memory
 /// For each batch and head of the mask, a byte for each 64 queries and 64 keys, and 24 bytes for each
-/// pair of blocks; 24 bytes more for each 128 queries and 128 keys if blocks are not multiples of 128.
+/// pair of blocks. If blocks are not multiples of 128, 24 bytes more for each 128 queries and 128 keys.
 ///
 /// # Examples
 /// ```

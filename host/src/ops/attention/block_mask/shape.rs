@@ -116,8 +116,8 @@ impl BlockMaskShape {
         self.seqlen_k.saturating_sub(column * cell).min(cell)
     }
 
-    /// Log2 of the queries and keys of lines and their blocks, the finer first: the largest powers of
-    /// two that divide blocks, and, for tiles that are larger, at least 128.
+    /// Log2 of the queries and keys of lines and their blocks, the finer first. The first are the
+    /// largest powers of two that divide blocks; the second, for larger tiles, are at least 128.
     pub(super) fn levels(&self) -> Vec<[u32; 2]> {
         let fine = self.block.map(|extent| extent.trailing_zeros());
         let coarse = fine.map(|log2| log2.max(7));

@@ -11,8 +11,8 @@ use crate::{Error, Result};
 
 /// Slots of lines of queries, then of keys.
 pub(super) const LINES: usize = SLOTS - 2 * WORDS - CELLS;
-/// Of each: addresses of the three planes, bytes from batch to batch, head to head and line to line,
-/// log2 of a line's rows, number of blocks, log2 of a block's columns.
+/// Of each: addresses of the three planes, and bytes from batch to batch, head to head and line to
+/// line. Then log2 of a line's rows, the number of blocks, and log2 of a block's columns.
 const WORDS: usize = 9;
 /// The cells: address, bytes from batch to batch, head to head and row to row, number of columns.
 const CELLS: usize = 5;
