@@ -76,7 +76,7 @@ pub struct KernelEntry {
     /// Entry name.
     pub name: String,
     /// The kernel of bf16 in the same file whose text is this kernel's but for the type
-    /// ([`cut::as_f16`](crate::cut::as_f16)); `None` if the file has a text of its own.
+    /// ([`as_f16`](crate::twin::as_f16)); `None` if the file has a text of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_of: Option<String>,
     /// Parameters in order.

@@ -19,6 +19,7 @@ macro_rules! fragments {
     ($($name:ident($($x:ident: $ty:ty),+) -> $result:ty = $body:expr;)*) => {$(
         #[doc = concat!("`", stringify!($body), "`")]
         #[cuda_std::fragment]
+        #[allow(clippy::too_many_arguments, reason = "a fragment takes registers, each by itself")]
         pub fn $name($($x: $ty),+) -> $result {
             $body
         }

@@ -34,7 +34,7 @@
 // local memory.
 #![allow(clippy::needless_range_loop)]
 
-mod append;
+pub mod append;
 mod coord;
 pub mod entries;
 mod lanes;
