@@ -88,10 +88,9 @@ const FAST: [(Line, &str); 5] = [
 ];
 
 /// Every set of an H200 whose mean is below 0.97, and one that is near.
-const SLOW: [Line; 8] = [
+const SLOW: [Line; 7] = [
     Line::of("permutations", "elementwise", "random"),
     Line::of("short sorts", "sort", "rows"),
-    Line::of("attention gradients, wide heads", "attention_grad", "wide"),
     Line::of("sm_80 attention gradients", "attention_grad", "sm80"),
     Line::of("f64 products", "gemm", "f64"),
     Line::of("int8 products", "gemm", "int8"),

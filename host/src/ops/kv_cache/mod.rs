@@ -162,7 +162,7 @@ impl<T: Float> KvCache<T> {
                     MOST_ROWS + 1,
                 ));
             }
-            let pool = |d: usize| Tensor::empty(stream, &[pages, page_size, heads_kv, d]);
+            let pool = |d: usize| Tensor::zeros(stream, &[pages, page_size, heads_kv, d]);
             let layers = (0..layers).map(|_| Ok([pool(head_dim)?, pool(head_dim_v)?]));
             Ok(Self {
                 shape,

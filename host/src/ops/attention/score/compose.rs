@@ -56,6 +56,7 @@ impl ScoreCall {
         let desc = &self.desc;
         desc.bias.is_some()
             || desc.mask.is_some()
+            || desc.blocks.is_some()
             || values.any(|value| value.scalar() == Scalar::U64)
     }
 
