@@ -27,14 +27,24 @@ impl<T: Float> Placed<T> {
         stream: &Stream,
     ) -> Result<Self> {
         let read = |x: &Tensor<T>| Rows::read_by(by, x, axes, stream);
+        let (x, residual) = (read(norm.x)?, norm.residual.map(read).transpose()?);
+        // A block whose vectors begin before its row also reads the end of the row before, which
+        // another block may write.
+        let written = |to: &Tensor<T>| {
+            let inputs = [Some(&x), residual.as_ref()].into_iter().flatten();
+            let mut starts = inputs.map(|rows| rows.tensor.device_ptr());
+            match by.reads_beyond_rows() && starts.any(|start| start == to.device_ptr()) {
+                true => Rows::made(axes.last(to)?.shape(), axes, stream),
+                false => Rows::written_by(by, to, axes, stream),
+            }
+        };
+        let sum = out.sum.as_ref().map(written).transpose()?;
+        let y = written(&out.y)?;
         Ok(Self {
-            x: read(norm.x)?,
-            residual: norm.residual.map(read).transpose()?,
-            sum: match &out.sum {
-                Some(sum) => Some(Rows::written_by(by, sum, axes, stream)?),
-                None => None,
-            },
-            y: Rows::written_by(by, &out.y, axes, stream)?,
+            x,
+            residual,
+            sum,
+            y,
         })
     }
 

@@ -197,6 +197,12 @@ impl Candidate {
         self.entry.variant != Variant::Streaming
     }
 
+    /// Whether a block's bulk copies also read what is beside its rows, up to the next vector.
+    pub(super) fn reads_beyond_rows(&self) -> bool {
+        self.desc.shape.is_any()
+            && matches!(self.plan.strategy, Strategy::Ring(_) | Strategy::Short(_))
+    }
+
     /// Blocks that have rows of their own, or clusters of them.
     pub(super) fn groups(&self) -> u32 {
         self.config.grid[0] / self.plan.cluster
