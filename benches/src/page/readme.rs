@@ -88,9 +88,10 @@ const FAST: [(Line, &str); 5] = [
 ];
 
 /// Every set of an H200 whose mean is below 0.97, and one that is near.
-const SLOW: [Line; 7] = [
+const SLOW: [Line; 8] = [
     Line::of("permutations", "elementwise", "random"),
     Line::of("short sorts", "sort", "rows"),
+    Line::of("few blocks of one head", "block_sparse", "blocks"),
     Line::of("sm_80 attention gradients", "attention_grad", "sm80"),
     Line::of("f64 products", "gemm", "f64"),
     Line::of("int8 products", "gemm", "int8"),

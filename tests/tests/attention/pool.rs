@@ -111,9 +111,14 @@ pub(crate) fn has_the_bits_of_dense_keys<T: Float + TestElement, Out: Float + Te
     let Some(chosen) = plan.chosen() else {
         return Ok(());
     };
-    let dense = describe::<T, Out>(case, &dense)
+    let lengths = vec![case.seqlen_k as i32; case.batch];
+    let mut dense = describe::<T, Out>(case, &dense)
         .with_kernel(&chosen.entry)
         .key_splits(chosen.split);
+    if (case.left.is_some() || case.top_left) && case.used_k.is_none() {
+        // Without lengths, dense keys are counted from the first that some query sees.
+        dense = dense.seqused_k(&lengths);
+    }
     let want = match dense.lse().run(stream) {
         // Decoding of more queries than a tile has rows is for paged keys alone.
         Err(error) if error.is_unsupported() && kernel.starts_with("flash_decode") => {
