@@ -118,7 +118,7 @@ ratios. `worst` is the case of the least ratio. `bound` is the mean share of the
 ours reaches ([which limits](benches.md#beside-torch)). A commit with `+` had changes that were not \
 committed.
 
-The second table lists the cases whose ratio is below 1.00, at most the 15 slowest. The linked file has \
+The second table lists the cases whose ratio is below 1.00, at most the 10 slowest. The linked file has \
 all cases with all columns.
 ";
 
@@ -258,7 +258,7 @@ fn commit(record: &Record) -> String {
 }
 
 /// Most cases of the second table.
-const SLOWEST: usize = 15;
+const SLOWEST: usize = 10;
 
 /// The table of the cases whose ratio is printed as less than 1.00, the slowest first.
 fn below_one(records: &[Record]) -> String {
