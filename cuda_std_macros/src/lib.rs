@@ -56,7 +56,7 @@ use proc_macro::TokenStream;
 /// The metadata is a static `__WARPSMITH_KERNEL_<name>` in section `.warpsmith.kernel`. Its bytes
 /// are one JSON object, `{"name", "module", "params": [{"name", "type", "alias"}], "max_threads",
 /// "min_blocks", "dynamic_shared_bytes", "arch", "cluster": [x, y, z], "block": [x, y, z], "requires", "grid",
-/// "allow_local", "safe"}`, with `null` or nothing for what is not given. `alias` is that of a safe kernel's pointer: 1 if nobody writes
+/// "allow_local", "safe"}`, with `null` or nothing for what is not given. `alias` is that of a safe kernel's pointer: 1 if no thread writes
 /// what it points to, 2 if nothing else points to it, else 0. Numbers are padded with spaces on the left, which JSON allows: their values come from
 /// constant evaluation, after the macro has run.
 ///

@@ -16,5 +16,6 @@ mod memory;
 mod pipe;
 mod ptx;
 mod readme;
+mod refused_arrays;
 mod run;
 mod support;

@@ -63,7 +63,7 @@ pub struct KernelParam {
     /// Its type, without white space.
     #[serde(rename = "type")]
     pub ty: String,
-    /// Of a safe kernel's pointer: 1 if nobody writes what it points to, 2 if nothing else points to
+    /// Of a safe kernel's pointer: 1 if no thread writes what it points to, 2 if nothing else points to
     /// it, else 0.
     #[serde(default)]
     pub alias: u8,

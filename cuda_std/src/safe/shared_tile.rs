@@ -177,8 +177,8 @@ impl<'kernel, T: Plain, const N: usize, const BARRIER: u32> SharedTile<'kernel, 
     }
 
     /// # Safety
-    /// `place` is below `N`, and of this thread alone: nobody else writes it before the barrier that
-    /// makes a `Reading`, and nobody reads it.
+    /// `place` is below `N`, and of this thread alone: no other thread writes or reads it before the barrier that
+    /// makes a `Reading`.
     #[inline(always)]
     unsafe fn write(&self, place: usize, value: T) {
         // SAFETY: guaranteed by the caller.

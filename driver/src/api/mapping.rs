@@ -94,7 +94,7 @@ impl Mappings {
         }
     }
 
-    /// Forgets memory that nobody can use any longer.
+    /// Forgets memory that has no handle and no mapping left.
     fn tidy(&mut self) {
         self.memory
             .retain(|_, memory| memory.users > 0 || memory.is_mapped);

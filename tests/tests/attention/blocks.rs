@@ -4,7 +4,8 @@ use ndarray::{ArrayD, IxDyn};
 use proptest::prelude::*;
 use serde::Deserialize;
 use warpsmith::fuse::Scalar;
-use warpsmith::{BlockMask, BlockMaskShape, Device, ScoreFunction, Tensor};
+use warpsmith::{BlockMask, BlockMaskShape, DType, Device, ScoreFunction, Tensor};
+use warpsmith_tests::operand::View;
 use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::say;
 use warpsmith_tests::values::Values;
@@ -12,6 +13,7 @@ use warpsmith_tests::values::Values;
 use super::case::{self, Case};
 use super::check::check;
 use super::functions::mask;
+use super::scores::Scores;
 
 /// A block mask of a case.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -164,37 +166,44 @@ fn attention_matches_its_reference_for_block_masks() {
     );
 }
 
+/// A case for each source of a mask, and for each head_dim with its blocks of queries and keys.
+pub(crate) fn of_every_extent(extents: [(usize, [usize; 2]); 3]) -> Vec<Case> {
+    let sources = [
+        Source::Lists,
+        Source::Partial,
+        Source::Indices,
+        Source::Function,
+    ];
+    let of_source = |(idx, source)| {
+        extents.map(|(head_dim, block)| Case {
+            group: 2,
+            views: [View::Aligned; 4],
+            scores: Scores {
+                blocks: Some(Blocks {
+                    block,
+                    percent: 50,
+                    differs: [false, idx % 2 == 0],
+                    source,
+                }),
+                ..Default::default()
+            },
+            seed: idx as u64,
+            ..Case::plain(DType::Bf16, [200, 270], head_dim)
+        })
+    };
+    sources
+        .into_iter()
+        .enumerate()
+        .flat_map(of_source)
+        .collect()
+}
+
 /// Every kernel, in blocks of which some tiles have several and others a part.
 #[test]
 fn attention_matches_its_reference_for_every_extent_of_blocks() {
     for device in warpsmith::testing::devices() {
-        for (idx, source) in [
-            Source::Lists,
-            Source::Partial,
-            Source::Indices,
-            Source::Function,
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            for (head_dim, block) in [(64, [64, 64]), (128, [128, 64]), (256, [64, 256])] {
-                let case = Case {
-                    group: 2,
-                    views: [warpsmith_tests::operand::View::Aligned; 4],
-                    scores: super::scores::Scores {
-                        blocks: Some(Blocks {
-                            block,
-                            percent: 50,
-                            differs: [false, idx % 2 == 0],
-                            source,
-                        }),
-                        ..Default::default()
-                    },
-                    seed: idx as u64,
-                    ..Case::plain(warpsmith::DType::Bf16, [200, 270], head_dim)
-                };
-                check(&case, &device).expect("attention");
-            }
+        for case in of_every_extent([(64, [64, 64]), (128, [128, 64]), (256, [64, 256])]) {
+            check(&case, &device).expect("attention");
         }
     }
 }
