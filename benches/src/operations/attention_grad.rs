@@ -21,7 +21,7 @@ pub static ATTENTION_GRAD: Operation = Operation {
             "bf16, head_dim 64, 128, seqlen 512 to 16384, full and causal",
         ),
         Set::new("squares_f16", "the same in f16"),
-        Set::new("wide", "bf16, head_dim 256, seqlen 512 to 4096"),
+        Set::new("wide", "bf16, head_dim 256, seqlen 512 to 16384"),
         Set::new(
             "gqa",
             "64 query heads on 8, head_dim 128, causal, seqlen 2048 to 16384",
@@ -132,7 +132,7 @@ fn shapes(set: &str) -> Vec<Shape> {
         masks.flat_map(of_mask).collect::<Vec<_>>()
     };
     match set {
-        "wide" => both(256, &SEQLENS[..4]),
+        "wide" => both(256, &SEQLENS),
         "sm80" => [64, 128, 256]
             .into_iter()
             .flat_map(|head_dim| both(head_dim, &SM80_SEQLENS))

@@ -90,13 +90,12 @@ const FAST: [(Line, &str); 5] = [
 ];
 
 /// Every set of an H200 whose mean is below 0.97, and one that is near.
-const SLOW: [Line; 8] = [
+const SLOW: [Line; 7] = [
     Line::of("permutations", "elementwise", "random"),
     Line::of("short sorts", "sort", "rows"),
     Line::of("few blocks", "block_sparse", "blocks"),
     Line::of("sm_80 attention gradients", "attention_grad", "sm80"),
     Line::of("f64 products", "gemm", "f64"),
-    Line::of("int8 products", "gemm", "int8"),
     Line::of("f32 products", "gemm", "f32"),
     Line::of("attention of 16 queries", "attention", "decode").only(&["/q16/"]),
 ];

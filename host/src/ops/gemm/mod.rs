@@ -85,9 +85,10 @@ pub use options::{GemmInput, GemmOutput, Precision};
 /// in every product with the same `b`, dtypes, layout (which dimension of `a` is contiguous) and options
 /// on one kind of device. Of the candidates only those of one family of kernels remain, with the whole
 /// of k in one chain of additions, or in the parts of [`split_k`](Self::split_k). Stream-K and splits
-/// that depend on the number of rows do not. So products of few rows lose most. A `d` that is not
-/// row-major is copied. Products of f64 and i8 lose nothing. The example `batch_invariance` of
-/// `warpsmith-benches` measures it.
+/// that depend on the number of rows do not. On an H200, bf16 products of up to 64 rows take 1.2 to
+/// 1.5 times as long; from 256 rows they take as long as without it. A `d` that is not row-major is
+/// copied. Products of f64 and i8 lose nothing. The example `batch_invariance` of `warpsmith-benches`
+/// measures it.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
