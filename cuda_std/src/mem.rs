@@ -234,6 +234,28 @@ pub unsafe fn ld_shared_v2_f32(address: crate::shared::SharedAddr) -> [f32; 2] {
     })
 }
 
+/// `ld.shared.u32`: loads one word.
+///
+/// *Scope*: thread. *Since*: PTX 1.0, sm_10.
+///
+/// # Safety
+/// `address` is readable and a multiple of 4.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn ld_shared_u32(address: crate::shared::SharedAddr) -> u32 {
+    on_device!("mem::ld_shared_u32", (address), {
+        let x: u32;
+        // SAFETY: the caller's address.
+        unsafe {
+            core::arch::asm!("ld.shared.u32 {}, [{}];", out(reg32) x, in(reg32) address.bits(),
+                options(nostack));
+        }
+        x
+    })
+}
+
 /// `ld.shared.f64`: loads one element, 8 bytes.
 ///
 /// *Scope*: thread. *Since*: PTX 1.4, sm_13.

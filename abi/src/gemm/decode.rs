@@ -7,11 +7,12 @@
 //! cluster and use distributed shared memory: [`sm90`]. Elsewhere they meet in global memory, and
 //! the last one adds up: the rest of this module.
 //!
-//! Entries are named `gemm_decode_sm80_<in>_<layout>_<tile_m>x<tile_n>x<tile_k>`, for example
-//! `gemm_decode_sm80_bf16_nt_16x64x128`; [`DecodeEntry::ALL`] has all. They run with
+//! Entries are named `gemm_decode_sm80_<in>_<layout>_<tile_m>x<tile_n>x<tile_k>[_anywhere]`, for
+//! example `gemm_decode_sm80_bf16_nt_16x64x128`; [`DecodeEntry::ALL`] has all. They run with
 //! [`DECODE_THREADS`] threads a block on the grid of [`DecodeConfig::grid`], with
 //! [`DecodeConfig::smem_bytes`] of dynamic shared memory. A is row-major (`N`); rows of A and of B
-//! as stored start at multiples of 16 bytes. Arguments: `a: *const In, b: *const In, partials: *mut
+//! as stored start at multiples of 16 bytes, or at any element if the name ends in `anywhere`: these
+//! entries read the whole vectors of 16 bytes in which rows begin. Arguments: `a: *const In, b: *const In, partials: *mut
 //! f32, tickets: *mut u32`, then those of a fused [`epilogue`](super::epilogue). If `splits` is not
 //! 1, `partials` has [`DecodeConfig::partials`] elements, and `tickets` has one for each tile of
 //! each matrix, which are 0 before and after the launch.
@@ -68,8 +69,10 @@ pub struct DecodeConfig {
     pub warps_n: u32,
 }
 
-/// The tiles, by rows of A. Each fits the 99 KB of shared memory of the smallest device.
-pub const DECODE_CONFIGS: [DecodeConfig; 2] = [
+/// The tiles, by rows of A. Each fits the 99 KB of shared memory of the smallest device. The last is
+/// that of many rows which begin anywhere: their fragments are read word by word, and a warp that
+/// has more weights reads those of tokens less often.
+pub const DECODE_CONFIGS: [DecodeConfig; 3] = [
     DecodeConfig {
         tile_m: 16,
         tile_n: 64,
@@ -82,6 +85,13 @@ pub const DECODE_CONFIGS: [DecodeConfig; 2] = [
         tile_n: 64,
         tile_k: 64,
         stages: 5,
+        warps_n: 4,
+    },
+    DecodeConfig {
+        tile_m: 64,
+        tile_n: 128,
+        tile_k: 64,
+        stages: 3,
         warps_n: 4,
     },
 ];
@@ -218,33 +228,41 @@ pub struct DecodeEntry {
     pub trans_b: Transpose,
     /// Its tile.
     pub config: DecodeConfig,
+    /// Whether rows may begin at any element.
+    pub is_anywhere: bool,
 }
 
 impl DecodeEntry {
-    /// The entry of a name `gemm_decode_sm80_<in>_<layout>_<m>x<n>x<k>`.
+    /// The entry of a name `gemm_decode_sm80_<in>_<layout>_<m>x<n>x<k>[_anywhere]`.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
         parts.expect("gemm_decode_sm80");
         let input = parts.expect_dtype();
         let trans_b = Transpose::of_b(&mut parts);
         let [m, n, k] = parts.numbers("");
+        let is_anywhere = parts.take("anywhere");
         parts.end();
-        let [small, large] = DECODE_CONFIGS;
-        let config = if m == small.tile_m { small } else { large };
-        assert!(config.tile_m == m && config.tile_n == n && config.tile_k == k);
+        let mut i = 0;
+        while DECODE_CONFIGS[i].tile_m != m || DECODE_CONFIGS[i].tile_n != n {
+            i += 1;
+        }
+        assert!(DECODE_CONFIGS[i].tile_k == k);
         Self {
             name,
             input,
             trans_b,
-            config,
+            config: DECODE_CONFIGS[i],
+            is_anywhere,
         }
     }
 
-    /// The entry of the smallest tile that holds `m` rows, of which there are some.
-    pub fn of(input: DType, trans_b: Transpose, m: u32) -> Option<Self> {
+    /// The entry of the smallest tile that holds `m` rows, of which there are some, for rows that
+    /// are aligned to 16 bytes, or begin anywhere.
+    pub fn of(input: DType, trans_b: Transpose, m: u32, is_anywhere: bool) -> Option<Self> {
         Self::find(|entry| {
             let holds = m != 0 && m <= entry.config.tile_m;
-            (entry.input, entry.trans_b) == (input, trans_b) && holds
+            let kind = (entry.input, entry.trans_b, entry.is_anywhere);
+            kind == (input, trans_b, is_anywhere) && holds
         })
     }
 }
@@ -254,10 +272,14 @@ entries! { $ DecodeEntry((GemmParams, EpilogueParams)) {
     gemm_decode_sm80 {
         gemm_decode_sm80_bf16_nt_16x64x128(bf16);
         gemm_decode_sm80_bf16_nt_64x64x64(bf16);
+        gemm_decode_sm80_bf16_nt_16x64x128_anywhere(bf16);
+        gemm_decode_sm80_bf16_nt_64x128x64_anywhere(bf16);
         gemm_decode_sm80_bf16_nn_16x64x128(bf16);
         gemm_decode_sm80_bf16_nn_64x64x64(bf16);
         gemm_decode_sm80_f16_nt_16x64x128(f16);
         gemm_decode_sm80_f16_nt_64x64x64(f16);
+        gemm_decode_sm80_f16_nt_16x64x128_anywhere(f16);
+        gemm_decode_sm80_f16_nt_64x128x64_anywhere(f16);
         gemm_decode_sm80_f16_nn_16x64x128(f16);
         gemm_decode_sm80_f16_nn_64x64x64(f16);
     }
@@ -312,7 +334,7 @@ mod tests {
     #[test]
     fn the_smallest_tile_that_holds_the_rows_is_chosen() {
         let held = [0, 1, 16, 17, 64, 65].map(|m| {
-            let entry = DecodeEntry::of(DType::Bf16, Transpose::T, m);
+            let entry = DecodeEntry::of(DType::Bf16, Transpose::T, m, false);
             entry.map(|entry| entry.config.tile_m)
         });
         assert_eq!(held, [None, Some(16), Some(16), Some(64), Some(64), None]);
@@ -320,7 +342,7 @@ mod tests {
 
     #[test]
     fn k_is_split_until_most_multiprocessors_have_a_block() {
-        let [config, _] = DECODE_CONFIGS;
+        let [config, ..] = DECODE_CONFIGS;
         let splits = |n, k| config.choose_splits(n, k, 1, 132);
         assert_eq!(splits(4096, 4096), 2);
         assert_eq!(splits(28_672, 4096), 1);
@@ -330,7 +352,9 @@ mod tests {
 
     #[test]
     fn entry_names_are_as_documented() {
-        let name = |trans_b, m| DecodeEntry::of(DType::Bf16, trans_b, m).map(|e| e.to_string());
+        let name = |trans_b, m| {
+            DecodeEntry::of(DType::Bf16, trans_b, m, false).map(|entry| entry.to_string())
+        };
         let few = "gemm_decode_sm80_bf16_nt_16x64x128";
         assert_eq!(name(Transpose::T, 1).as_deref(), Some(few));
         let more = "gemm_decode_sm80_bf16_nn_64x64x64";

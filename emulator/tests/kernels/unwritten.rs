@@ -133,6 +133,20 @@ fn padding_is_copied_as_it_is() {
 }
 
 #[test]
+fn an_asynchronous_copy_of_a_vector_leaves_its_padding_unwritten() {
+    let declare = ".shared .align 16 .b8 at[16]; .shared .align 16 .b8 to[16];";
+    let copy = "mov.u32 %r5, to; cp.async.cg.shared.global [%r5], [%d0], 16; cp.async.wait_all;
+        ld.shared.v2.u32 {%r3, %r4}, [to]; //MASK
+        add.u32 %r3, %r3, %r4; st.global.u32 [%d0+12], %r3;";
+    let text = padding("shared", declare).replace("//USE", copy);
+    let masked = text.replace("//MASK", "and.b32 %r4, %r4, 255;");
+    let out = run(&masked, 1, 1, 4, seeded(0)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(out, [7, 0xffff_ff07, 14, 14]);
+    let found = report(run(&text, 1, 1, 4, seeded(0)));
+    assert_eq!(found.kind, FaultKind::Uninitialized, "{found}");
+}
+
+#[test]
 fn a_product_depends_on_the_rows_that_were_written() {
     // Rows 8 to 15 of A are not written, so rows 8 to 15 of the product are dropped.
     let text = "

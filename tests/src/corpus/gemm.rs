@@ -8,13 +8,15 @@ use warpsmith::{
 use super::{Case, Inputs, Seen, read};
 use crate::element::TestElement;
 
-/// m, n, k: for tiles of all sizes, and for few rows of a long k.
-const EXTENTS: [[usize; 3]; 5] = [
+/// m, n, k: for tiles of all sizes, for few rows of a long k, and for rows that begin anywhere.
+const EXTENTS: [[usize; 3]; 7] = [
     [136, 136, 72],
     [72, 136, 128],
     [8, 256, 512],
     [40, 264, 256],
     [24, 136, 256],
+    [8, 136, 261],
+    [40, 136, 131],
 ];
 const LAYOUTS: &[&str] = &["nn", "nt", "tn", "tt"];
 

@@ -30,6 +30,26 @@ fn tiles() -> impl Iterator<Item = ([bool; 2], usize)> {
     both.chain([(NT, 125)])
 }
 
+/// Products whose rows begin at any element: of both operands or of one, by odd lengths and by views.
+fn products_anywhere() -> impl Iterator<Item = Product> {
+    let gaps = [
+        (Gaps::new(0, 0), Gaps::new(0, 0), 331),
+        (Gaps::new(1, 0), Gaps::new(3, 2), 331),
+        (Gaps::aligned(8), Gaps::new(5, 6), 700),
+        (Gaps::new(7, 1), Gaps::aligned(16), 64),
+        (Gaps::new(2, 0), Gaps::new(4, 0), 5),
+    ];
+    gaps.into_iter().flat_map(|(a, b, k)| {
+        [1, 13, 29, 64].map(|m| Product {
+            a,
+            b,
+            batch: 1 + m % 3,
+            d: Gaps::new(0, 3),
+            ..Product::new(m, 157, k, NT)
+        })
+    })
+}
+
 /// The devices of tests, and emulators on whose SMs other tiles fill a wave.
 fn machines() -> Vec<Device> {
     let mut all = devices();
@@ -74,6 +94,15 @@ fn every_entry_multiplies_ragged_shapes_exactly() {
                 ..Product::new(m, 157, 331, trans)
             };
             ran.extend(check(&product, &device));
+        }
+        for product in products_anywhere() {
+            let few = product.check::<bf16, bf16, f32>(&device, FAMILIES);
+            let other = product.check::<f16, f16, f16>(&device, FAMILIES);
+            let is_in_place = |name: &String| name.contains("anywhere");
+            let has_kernels = device.arch() >= (8, 0);
+            assert_eq!(few.iter().any(is_in_place), has_kernels, "{product:?}");
+            ran.extend(few);
+            ran.extend(other);
         }
     }
     if devices().iter().any(|device| device.arch() == (9, 0)) {
@@ -197,6 +226,18 @@ fn special_values_reach_their_own_results_only() {
         for (trans, m) in tiles() {
             let product = Product::new(m, 70, 200, trans).aligned();
             check_special(&product, &device, FAMILIES);
+        }
+        for product in products_anywhere() {
+            if product.m > 1 && device.arch() >= (8, 0) {
+                check_special(
+                    &Product {
+                        batch: 1,
+                        ..product
+                    },
+                    &device,
+                    FAMILIES,
+                );
+            }
         }
     }
 }

@@ -44,15 +44,23 @@ impl Landing for LaneCopies {
             let by_lane = |fault: Box<Fault>| fault.by(part.lane);
             let mut data = [0; 16];
             let read = &mut data[..part.read as usize];
+            let mut written = 0;
             if !read.is_empty() {
-                self.issuer
-                    .read_global(cluster, part.from, read, Kind::Read)
+                written = self
+                    .issuer
+                    .read_vector(cluster, part.from, read)
                     .map_err(by_lane)?;
             }
             let data = &data[..self.bytes as usize];
             self.issuer
                 .write_shared(cluster, part.to, data, Swizzle::None, Kind::Write)
                 .map_err(by_lane)?;
+            let memory = cluster.shared[part.to.rank as usize].bytes();
+            for i in 0..part.read as usize {
+                if written >> i & 1 == 0 {
+                    memory.unmark(part.to.offset as usize + i, 1);
+                }
+            }
         }
         let stamp = self.issuer.stamp(cluster);
         let mut groups = cluster.groups.borrow_mut();

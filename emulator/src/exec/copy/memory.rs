@@ -10,6 +10,7 @@ use crate::exec::mbarrier::Place;
 use crate::footprint::Way;
 use crate::memory::global::{Allocation, at_or_below};
 use crate::memory::space::Space;
+use crate::memory::words::low_bits;
 use crate::report::FaultKind;
 use crate::tensor_map::Swizzle;
 
@@ -34,6 +35,29 @@ impl Issuer {
         }
         memory.copy_out(offset, out);
         Ok(())
+    }
+
+    /// Reads an aligned vector of global memory for a lane, and says which bytes are written, from bit 0
+    /// on. A vector that has none of them is noted.
+    pub(super) fn read_vector(
+        &self,
+        cluster: &Cluster,
+        address: u64,
+        out: &mut [u8],
+    ) -> Checked<u32> {
+        let bytes = out.len();
+        let (found, offset) = self.global(cluster, address, bytes as u64, Kind::Read)?;
+        let memory = found.bytes();
+        memory.copy_out(offset, out);
+        if !cluster.checks.unwritten {
+            return Ok(low_bits(bytes));
+        }
+        let written = memory.written(offset, bytes);
+        if written == 0 {
+            let fault = || uninitialized_range(Space::Global, address, bytes as u64);
+            self.unwritten(cluster, fault)?;
+        }
+        Ok(written)
     }
 
     /// Notes a read of bytes that nothing wrote.

@@ -2,7 +2,8 @@
 //! [`abi::gemm::decode`].
 //!
 //! The kernels take f16 and bf16, write the same dtype or f32, and need an A with contiguous k.
-//! Copies are made thread by thread (without TMA), and need rows that are aligned to 16 bytes.
+//! Copies are made thread by thread, without TMA. Where rows are not aligned to 16 bytes, the entries
+//! that end in `anywhere` read them in place, if k is contiguous in B too.
 //!
 //! # Inputs of the cost model
 //! Each tile reads A again, from L2. These bytes cost the same as bytes from memory: in both cases
@@ -26,7 +27,9 @@ const ARCH: (u32, u32) = (8, 0);
 
 /// Offers the tile that holds all rows of A, alone and with k shared by a few blocks.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
-    let Some(entry) = DecodeEntry::of(desc.a.dtype, desc.b.transpose, desc.m) else {
+    let is_aligned = |matrix: &MatrixDesc| matrix.row_align_bytes() >= 16;
+    let is_anywhere = !is_aligned(&desc.a) || !is_aligned(&desc.b);
+    let Some(entry) = DecodeEntry::of(desc.a.dtype, desc.b.transpose, desc.m, is_anywhere) else {
         return;
     };
     let config = entry.config;
@@ -50,16 +53,13 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
 }
 
 /// Whether the kernels can compute this GEMM.
-pub(super) fn suits(desc: &GemmDesc) -> bool {
-    let is_aligned = |matrix: &MatrixDesc| matrix.row_align_bytes() >= 16;
+fn suits(desc: &GemmDesc) -> bool {
     DecodeEntry::find(|entry| entry.input == desc.a.dtype).is_some()
         && output_dtypes(desc.a.dtype).contains(&desc.d.dtype)
         && desc.b.dtype == desc.a.dtype
         && desc.a.transpose == Transpose::N
         && desc.k > 0
         && desc.batch <= DECODE_BATCH_MAX
-        && is_aligned(&desc.a)
-        && is_aligned(&desc.b)
 }
 
 fn offer_one(
@@ -123,7 +123,8 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
     };
     let operands = (&call.a, &call.b, partials, tickets);
     // SAFETY: extents and strides describe the call's memory, whose layouts lie inside of their
-    // storage, with rows aligned to 16 bytes. d is injective and overlaps nothing that is read,
+    // storage, with rows aligned to 16 bytes, or for an entry that reads them anywhere, in memory
+    // that begins at a multiple of 16. d is injective and overlaps nothing that is read,
     // unless it is the same matrix. The scratch memory is as long as `abi` states, and its tickets
     // are 0.
     unsafe {
@@ -188,10 +189,16 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_lie_on_no_16_bytes_and_too_many_rows_go_elsewhere() {
+    fn rows_that_lie_on_no_16_bytes_have_entries_and_too_many_rows_go_elsewhere() {
         assert!(!offered(&weights(64, 100, 64), &A100).is_empty());
         assert!(offered(&weights(65, 100, 64), &A100).is_empty());
-        assert!(offered(&weights(8, 100, 63), &A100).is_empty());
+        let anywhere = offered(&weights(8, 100, 63), &A100);
+        assert!(
+            anywhere
+                .iter()
+                .all(|each| each.to_string().contains("anywhere"))
+        );
+        assert!(!anywhere.is_empty());
         assert!(offered(&weights(8, 100, 0), &A100).is_empty());
         let turing = Machine {
             arch: (7, 5),

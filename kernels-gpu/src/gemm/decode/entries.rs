@@ -62,8 +62,9 @@ macro_rules! sm80 {
                 const TOKENS: usize = (CONFIG.tile_m / 8) as usize;
                 const K_ROWS: bool = ENTRY.trans_b.is_n();
                 const AHEAD: u32 = CONFIG.stages - 1;
+                const ANYWHERE: bool = ENTRY.is_anywhere;
                 let word = shared_array![u32; 1];
-                decode::<$in, WEIGHTS, TOKENS, AHEAD, K_ROWS>(
+                decode::<$in, WEIGHTS, TOKENS, AHEAD, K_ROWS, ANYWHERE>(
                     (a, b), d, params, &CONFIG, epilogue, Tickets { partials, tickets, word },
                 );
             };

@@ -29,7 +29,7 @@
 //! # Numerics
 //! Tensor cores in f32 over each warp's k; then the sums of warps in order, then those of blocks in
 //! order. The bits depend on config and `splits` only. Beyond k, zeros are multiplied; what lies
-//! outside m and n is never read and reaches no result.
+//! outside m, n and k reaches no result. Of rows that begin anywhere, whole vectors are read.
 //!
 //! # Before you change this
 //! The emulator's tests in `tests/tests/gemm_kernels/` count bank conflicts and bytes.
@@ -54,14 +54,14 @@ use crate::gemm::fused::Unread;
 use crate::gemm::stored::Stored;
 use combine::{Combine, Tile};
 use element::MmaElement;
-use product::{Padded, WarpTile, multiply};
-use stage::{Shape, Source};
+use product::{Padded, Shifted, WarpTile, multiply};
+use stage::{Shape, Source, shift};
 
 pub use entries::*;
 
 /// One block's work. A warp computes `WEIGHTS` × 16 columns of B by `TOKENS` × 8 rows of A. `AHEAD`
 /// is `stages - 1`. `K_ROWS` means that B is stored with n contiguous, so that its rows are those
-/// of k.
+/// of k. `ANYWHERE` means that rows begin at any element.
 ///
 /// # Safety
 /// As the launch's: `params` describes what the pointers point to; grid and shared memory are
@@ -73,6 +73,7 @@ unsafe fn decode<
     const TOKENS: usize,
     const AHEAD: u32,
     const K_ROWS: bool,
+    const ANYWHERE: bool,
 >(
     (a, b): (*const In, *const In),
     d: *mut u8,
@@ -91,7 +92,7 @@ unsafe fn decode<
     let k = k_tile_first * config.tile_k;
 
     let (mut source_a, mut source_b) =
-        sources::<In, K_ROWS>((a, b), params, config, (batch, column, k));
+        sources::<In, K_ROWS, ANYWHERE>((a, b), params, config, (batch, column, k));
     let smem = dynamic_base();
     // SAFETY: the launch's dynamic shared memory.
     let stages = unsafe { SharedAddr::of(smem) };
@@ -114,7 +115,13 @@ unsafe fn decode<
     }
 
     let warp_tile = WarpTile::new::<WEIGHTS>(config);
-    let layout = Padded::<K_ROWS>::new(&warp_tile, config, pitch_b_bytes);
+    let padded = Padded::<K_ROWS>::new(&warp_tile, config, pitch_b_bytes);
+    let shifted = Shifted::new(&warp_tile, config, |row| {
+        let offset = |stride: i64, ld: i64| (batch as i64 * stride + i64::from(row) * ld) as isize;
+        let row_a = a.wrapping_offset(offset(params.batch_stride_a, params.lda));
+        let row_b = b.wrapping_offset(offset(params.batch_stride_b, params.ldb));
+        [shift(row_a), shift(row_b)]
+    });
     let mut sums = [[[0.0; 4]; TOKENS]; WEIGHTS];
     let end = stages.add_bytes((AHEAD + 1) * stage_bytes);
     let mut landed = stages;
@@ -128,7 +135,13 @@ unsafe fn decode<
         }
         cp_async_commit_group();
         // SAFETY: whole warps; the stage has landed.
-        unsafe { multiply::<In, WEIGHTS, TOKENS, K_ROWS>(&mut sums, landed, &layout, config) };
+        unsafe {
+            if ANYWHERE {
+                multiply::<In, WEIGHTS, TOKENS>(&mut sums, landed, &shifted, config);
+            } else {
+                multiply::<In, WEIGHTS, TOKENS>(&mut sums, landed, &padded, config);
+            }
+        }
         free = landed;
         landed = landed.add_bytes(stage_bytes);
         if landed == end {
@@ -172,12 +185,12 @@ fn tile<'a>(
 
 /// The parts of A and B that the block copies, from its first k on.
 #[inline(always)]
-fn sources<In, const K_ROWS: bool>(
+fn sources<In, const K_ROWS: bool, const ANYWHERE: bool>(
     (a, b): (*const In, *const In),
     params: &GemmParams,
     config: &DecodeConfig,
     (batch, column, k): (u64, u32, u32),
-) -> (Source<In>, Source<In>) {
+) -> (Source<In, ANYWHERE>, Source<In, ANYWHERE>) {
     let batch = batch as i64;
     let k_left = params.k.saturating_sub(k);
     let n_left = params.n - column;

@@ -1,7 +1,9 @@
 //! The `mma`s of a warp over one stage, and where its lanes read their fragments.
 
 use abi::gemm::decode::{DecodeConfig, partial_pitch};
+use cuda_std::bits::prmt;
 use cuda_std::ldmatrix::{ldmatrix_x4, ldmatrix_x4_trans};
+use cuda_std::mem::ld_shared_u32;
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 
@@ -88,15 +90,10 @@ impl WarpTile {
 /// # Safety
 /// All lanes execute it; the stage has landed.
 #[inline(always)]
-pub(super) unsafe fn multiply<
-    T: MmaElement,
-    const WEIGHTS: usize,
-    const TOKENS: usize,
-    const K_ROWS: bool,
->(
+pub(super) unsafe fn multiply<T: MmaElement, const WEIGHTS: usize, const TOKENS: usize>(
     sums: &mut Sums<WEIGHTS, TOKENS>,
     stage: SharedAddr,
-    layout: &Padded<K_ROWS>,
+    layout: &impl Layout,
     config: &DecodeConfig,
 ) {
     let mut step = 0;
@@ -104,19 +101,12 @@ pub(super) unsafe fn multiply<
         let mut tokens = [[0; 4]; TOKENS];
         for token in 0..TOKENS {
             // SAFETY: the caller's promise.
-            tokens[token] = unsafe { ldmatrix_x4(layout.a(stage, step, token as u32)) };
+            tokens[token] = unsafe { layout.tokens(stage, step, token as u32) };
         }
         for half in 0..2 {
             for weight in 0..WEIGHTS {
-                let row = layout.b(stage, step, half as u32, weight as u32);
                 // SAFETY: the caller's promise.
-                let fragment = unsafe {
-                    if K_ROWS {
-                        ldmatrix_x4_trans(row)
-                    } else {
-                        ldmatrix_x4(row)
-                    }
-                };
+                let fragment = unsafe { layout.weights(stage, step, half as u32, weight as u32) };
                 for token in 0..TOKENS {
                     let pair = [tokens[token][2 * half], tokens[token][2 * half + 1]];
                     // SAFETY: the caller's promise.
@@ -126,6 +116,21 @@ pub(super) unsafe fn multiply<
         }
         step += 1;
     }
+}
+
+/// How fragments are read from a stage.
+pub(super) trait Layout {
+    /// The `token`th 8 tokens over the k of a step, as the second operand of two `mma`s.
+    ///
+    /// # Safety
+    /// All lanes execute it; the stage has landed.
+    unsafe fn tokens(&self, stage: SharedAddr, step: u32, token: u32) -> [u32; 4];
+
+    /// The warp's `weight`th 16 weights over one half of the k of a step, as an `mma`'s first operand.
+    ///
+    /// # Safety
+    /// As for [`tokens`](Self::tokens).
+    unsafe fn weights(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> [u32; 4];
 }
 
 /// Addresses in a stage of padded rows: A, then B as stored.
@@ -177,5 +182,98 @@ impl<const K_ROWS: bool> Padded<K_ROWS> {
             weight * self.pitch_b_bytes + k * ELEMENT_BYTES
         };
         stage.add_bytes(self.b + offset)
+    }
+}
+
+impl<const K_ROWS: bool> Layout for Padded<K_ROWS> {
+    #[inline(always)]
+    unsafe fn tokens(&self, stage: SharedAddr, step: u32, token: u32) -> [u32; 4] {
+        // SAFETY: passed on to the caller.
+        unsafe { ldmatrix_x4(self.a(stage, step, token)) }
+    }
+
+    #[inline(always)]
+    unsafe fn weights(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> [u32; 4] {
+        let row = self.b(stage, step, half, weight);
+        // SAFETY: passed on to the caller.
+        unsafe {
+            if K_ROWS {
+                ldmatrix_x4_trans(row)
+            } else {
+                ldmatrix_x4(row)
+            }
+        }
+    }
+}
+
+/// A stage of the aligned chunks that hold rows with contiguous k. Rows begin anywhere in their first
+/// chunk, so a lane reads its elements word by word. All its rows begin alike, as they are
+/// multiples of 8 rows apart, which is a multiple of 16 bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Shifted {
+    /// Bytes from the stage's start to the word with the lane's first element of A, and of B.
+    a: u32,
+    b: u32,
+    /// What `prmt` takes of this word and the next one: the bytes from the element on.
+    a_bytes: u32,
+    b_bytes: u32,
+    pitch_bytes: u32,
+}
+
+impl Shifted {
+    /// `shift` gives the bytes before the rows of A and of B with the lane's index in its first chunk.
+    #[inline(always)]
+    pub(super) fn new(
+        warp_tile: &WarpTile,
+        config: &DecodeConfig,
+        shift: impl Fn(u32) -> [u32; 2],
+    ) -> Self {
+        let pitch_bytes = config.pitch_a_bytes();
+        let lane_idx = thread::thread_idx_x() % thread::WARP_THREADS;
+        let row = lane_idx / 4;
+        let [shift_a, shift_b] = shift(row);
+        let along = row * pitch_bytes + (warp_tile.k + lane_idx % 4 * 2) * ELEMENT_BYTES;
+        let b = config.padded_a_bytes() + warp_tile.weight * pitch_bytes;
+        Self {
+            a: along + shift_a / 4 * 4,
+            b: along + b + shift_b / 4 * 4,
+            a_bytes: 0x3210 + shift_a % 4 * 0x1111,
+            b_bytes: 0x3210 + shift_b % 4 * 0x1111,
+            pitch_bytes,
+        }
+    }
+
+    /// The two elements that `bytes` selects of the two words at `at`.
+    ///
+    /// # Safety
+    /// The two words at `at` have landed.
+    #[inline(always)]
+    unsafe fn pair(at: SharedAddr, bytes: u32) -> u32 {
+        // SAFETY: passed on to the caller.
+        let [low, high] = unsafe { [ld_shared_u32(at), ld_shared_u32(at.add_bytes(4))] };
+        prmt(low, high, bytes)
+    }
+}
+
+impl Layout for Shifted {
+    #[inline(always)]
+    unsafe fn tokens(&self, stage: SharedAddr, step: u32, token: u32) -> [u32; 4] {
+        let offset = token * MMA_TOKENS * self.pitch_bytes + step * STEP_K * ELEMENT_BYTES;
+        let first = stage.add_bytes(self.a + offset);
+        // SAFETY: inside the stage's row; the rest is the caller's promise.
+        [0, 8, 16, 24]
+            .map(|k| unsafe { Self::pair(first.add_bytes(k * ELEMENT_BYTES), self.a_bytes) })
+    }
+
+    #[inline(always)]
+    unsafe fn weights(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> [u32; 4] {
+        let k = step * STEP_K + half * MMA_K;
+        let offset = weight * MMA_WEIGHTS * self.pitch_bytes + k * ELEMENT_BYTES;
+        let first = stage.add_bytes(self.b + offset);
+        [(0, 0), (8, 0), (0, 8), (8, 8)].map(|(row, k)| {
+            let at = first.add_bytes(row * self.pitch_bytes + k * ELEMENT_BYTES);
+            // SAFETY: inside the stage's rows; the rest is the caller's promise.
+            unsafe { Self::pair(at, self.b_bytes) }
+        })
     }
 }

@@ -10,10 +10,16 @@ const THREADS: u32 = DECODE_THREADS;
 const CHUNK: u32 = 8;
 const CHUNK_BYTES: u32 = 16;
 
-/// The part of an operand that a block copies, stage by stage.
-pub(super) struct Source<T> {
+/// The part of an operand that a block copies, stage by stage. If its rows begin `ANYWHERE`, a stage
+/// has the aligned chunks that hold its part of a row, one more than of an aligned row.
+pub(super) struct Source<T, const ANYWHERE: bool> {
     /// This thread's first chunk of the next stage.
     next: *const T,
+    /// Bytes of its first chunk that lie before its row.
+    shift: u32,
+    /// The same of the last chunk of one row; the thread's index is that of the row.
+    last: *const T,
+    last_shift: u32,
     /// Row and column of that chunk in the stage.
     row: u32,
     column: u32,
@@ -49,7 +55,22 @@ impl Shape {
     }
 }
 
-impl<T> Source<T> {
+impl<T, const ANYWHERE: bool> Source<T, ANYWHERE> {
+    /// The first of the chunks that hold the row at `row`, and the bytes before it there.
+    #[inline(always)]
+    fn aligned(row: *const T) -> (*const T, u32) {
+        let shift = if ANYWHERE { shift(row) } else { 0 };
+        (row.wrapping_byte_sub(shift as usize), shift)
+    }
+
+    /// Bytes of a chunk inside the operand's columns.
+    #[inline(always)]
+    fn bytes_inside(&self, column: u32, shift: u32) -> u32 {
+        let columns = self.columns_left.min(self.shape.columns + CHUNK);
+        let left = (2 * columns + shift).saturating_sub(2 * column);
+        left.min(CHUNK_BYTES)
+    }
+
     /// The part of an operand that begins at `first`; `rows_left` rows and `columns_left` columns
     /// from there on are inside the operand.
     #[inline(always)]
@@ -62,9 +83,14 @@ impl<T> Source<T> {
         let thread_idx = thread::thread_idx_x();
         let row = thread_idx / shape.chunks();
         let column = thread_idx % shape.chunks() * CHUNK;
-        let offset = i64::from(row) * ld + i64::from(column);
+        let row_at = |row: u32| first.wrapping_offset((i64::from(row) * ld) as isize);
+        let (next, shift) = Self::aligned(row_at(row));
+        let (last, last_shift) = Self::aligned(row_at(thread_idx));
         Self {
-            next: first.wrapping_offset(offset as isize),
+            next: next.wrapping_add(column as usize),
+            shift,
+            last: last.wrapping_add(shape.columns as usize),
+            last_shift,
             row,
             column,
             rows_left,
@@ -77,7 +103,8 @@ impl<T> Source<T> {
     /// Starts the copies of the next stage to `stage`, with zeros outside the operand.
     ///
     /// # Safety
-    /// The rows start at multiples of 16 bytes; nobody uses the stage meanwhile.
+    /// The rows start at multiples of 16 bytes, or `ANYWHERE` in aligned chunks that are readable;
+    /// nobody uses the stage meanwhile.
     #[inline(always)]
     pub(super) unsafe fn copy(&mut self, stage: SharedAddr) {
         let Shape {
@@ -89,7 +116,8 @@ impl<T> Source<T> {
         let at_once = self.shape.rows_at_once();
         let own = stage.add_bytes(self.row * pitch_bytes + self.column * 2);
         let pass_elements = i64::from(at_once) * self.ld;
-        let is_whole = self.rows_left >= rows && self.columns_left >= columns;
+        let columns_read = columns + if ANYWHERE { CHUNK } else { 0 };
+        let is_whole = self.rows_left >= rows && self.columns_left >= columns_read;
         if is_whole && rows % at_once == 0 {
             let mut pass = 0;
             while pass < rows / at_once {
@@ -102,7 +130,7 @@ impl<T> Source<T> {
                 pass += 1;
             }
         } else {
-            let in_row = self.columns_left.saturating_sub(self.column).min(CHUNK);
+            let in_row = self.bytes_inside(self.column, self.shift);
             let mut pass = 0;
             while pass < rows.div_ceil(at_once) {
                 let row = pass * at_once + self.row;
@@ -110,7 +138,7 @@ impl<T> Source<T> {
                 let src = self
                     .next
                     .wrapping_offset((i64::from(pass) * pass_elements) as isize);
-                let bytes = if row < self.rows_left { in_row * 2 } else { 0 };
+                let bytes = if row < self.rows_left { in_row } else { 0 };
                 if rows % at_once == 0 || row < rows {
                     // SAFETY: `bytes` bytes are inside the operand; the rest is the caller's
                     // promise.
@@ -119,7 +147,33 @@ impl<T> Source<T> {
                 pass += 1;
             }
         }
+        if ANYWHERE {
+            // SAFETY: passed on to the caller.
+            unsafe { self.copy_last(stage) };
+        }
         self.advance();
+    }
+
+    /// Starts the copy of the last chunk of one row.
+    ///
+    /// # Safety
+    /// As for [`copy`](Self::copy).
+    #[inline(always)]
+    unsafe fn copy_last(&self, stage: SharedAddr) {
+        let Shape {
+            rows,
+            columns,
+            pitch_bytes,
+            ..
+        } = self.shape;
+        let row = thread::thread_idx_x();
+        if row < rows {
+            let inside = self.bytes_inside(columns, self.last_shift);
+            let bytes = if row < self.rows_left { inside } else { 0 };
+            let dst = stage.add_bytes(row * pitch_bytes + columns * 2);
+            // SAFETY: `bytes` bytes are inside the operand; the rest is the caller's promise.
+            unsafe { cp_async_cg_16_src_size(dst, self.last, bytes) };
+        }
     }
 
     /// Advances to the next stage.
@@ -133,6 +187,7 @@ impl<T> Source<T> {
         } = self.shape;
         if along_columns {
             self.next = self.next.wrapping_add(columns as usize);
+            self.last = self.last.wrapping_add(columns as usize);
             self.columns_left = self.columns_left.saturating_sub(columns);
         } else {
             self.next = self
@@ -141,6 +196,12 @@ impl<T> Source<T> {
             self.rows_left = self.rows_left.saturating_sub(rows);
         }
     }
+}
+
+/// Bytes from the aligned chunk that holds the first byte of a row to that byte.
+#[inline(always)]
+pub(super) fn shift<T>(row: *const T) -> u32 {
+    row.addr() as u32 % CHUNK_BYTES
 }
 
 const _: () = assert!(CHUNK * 2 == CHUNK_BYTES);
