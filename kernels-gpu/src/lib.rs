@@ -45,7 +45,12 @@ pub mod topk;
 
 #[cfg(any(feature = "scatter_add", feature = "sort"))]
 mod rank;
-#[cfg(any(feature = "elementwise", feature = "norm", feature = "softmax"))]
+#[cfg(any(
+    feature = "elementwise",
+    feature = "gemm",
+    feature = "norm",
+    feature = "softmax"
+))]
 mod realign;
 #[cfg(any(feature = "norm", feature = "softmax"))]
 mod row;

@@ -32,10 +32,10 @@ pub(crate) fn turn<T>(raw: Raw, shift: u32) -> Raw {
     raw
 }
 
-/// The vector that begins `bytes` behind the beginning of the first of two neighbours: less than a
-/// vector, and whole elements.
+/// The five words from the one on that has the byte `bytes` behind the beginning of the first of two
+/// neighbours. It is in the first one.
 #[inline(always)]
-pub(crate) fn joined<T>(first: Raw, second: Raw, bytes: u32) -> Raw {
+pub(crate) fn words(first: Raw, second: Raw, bytes: u32) -> [u32; 5] {
     let ([a, b, c, d], [e, f, g, h]) = (first, second);
     let (by_two, by_one) = (bytes & 8 != 0, bytes & 4 != 0);
     let two = |own: u32, from: u32| if by_two { from } else { own };
@@ -48,7 +48,14 @@ pub(crate) fn joined<T>(first: Raw, second: Raw, bytes: u32) -> Raw {
         two(e, g),
         two(f, h),
     );
-    let (a, b, c, d, e) = (one(a, b), one(b, c), one(c, d), one(d, e), one(e, f));
+    [one(a, b), one(b, c), one(c, d), one(d, e), one(e, f)]
+}
+
+/// The vector that begins `bytes` behind the beginning of the first of two neighbours: less than a
+/// vector, and whole elements.
+#[inline(always)]
+pub(crate) fn joined<T>(first: Raw, second: Raw, bytes: u32) -> Raw {
+    let [a, b, c, d, e] = words(first, second, bytes);
     if size_of::<T>() >= 4 {
         return [a, b, c, d];
     }

@@ -69,10 +69,10 @@ pub struct DecodeConfig {
     pub warps_n: u32,
 }
 
-/// The tiles, by rows of A. Each fits the 99 KB of shared memory of the smallest device. The last is
-/// that of many rows which begin anywhere: their fragments are read word by word, and a warp that
-/// has more weights reads those of tokens less often.
-pub const DECODE_CONFIGS: [DecodeConfig; 3] = [
+/// The tiles, by rows of A. Each fits the 99 KB of shared memory of the smallest device. The last two
+/// are for rows that begin anywhere. Their fragments take more instructions, so a warp has more
+/// weights, and reads those of tokens less often.
+pub const DECODE_CONFIGS: [DecodeConfig; 4] = [
     DecodeConfig {
         tile_m: 16,
         tile_n: 64,
@@ -85,6 +85,13 @@ pub const DECODE_CONFIGS: [DecodeConfig; 3] = [
         tile_n: 64,
         tile_k: 64,
         stages: 5,
+        warps_n: 4,
+    },
+    DecodeConfig {
+        tile_m: 32,
+        tile_n: 128,
+        tile_k: 64,
+        stages: 3,
         warps_n: 4,
     },
     DecodeConfig {
@@ -273,12 +280,14 @@ entries! { $ DecodeEntry((GemmParams, EpilogueParams)) {
         gemm_decode_sm80_bf16_nt_16x64x128(bf16);
         gemm_decode_sm80_bf16_nt_64x64x64(bf16);
         gemm_decode_sm80_bf16_nt_16x64x128_anywhere(bf16);
+        gemm_decode_sm80_bf16_nt_32x128x64_anywhere(bf16);
         gemm_decode_sm80_bf16_nt_64x128x64_anywhere(bf16);
         gemm_decode_sm80_bf16_nn_16x64x128(bf16);
         gemm_decode_sm80_bf16_nn_64x64x64(bf16);
         gemm_decode_sm80_f16_nt_16x64x128(f16);
         gemm_decode_sm80_f16_nt_64x64x64(f16);
         gemm_decode_sm80_f16_nt_16x64x128_anywhere(f16);
+        gemm_decode_sm80_f16_nt_32x128x64_anywhere(f16);
         gemm_decode_sm80_f16_nt_64x128x64_anywhere(f16);
         gemm_decode_sm80_f16_nn_16x64x128(f16);
         gemm_decode_sm80_f16_nn_64x64x64(f16);

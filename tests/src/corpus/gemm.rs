@@ -9,13 +9,14 @@ use super::{Case, Inputs, Seen, read};
 use crate::element::TestElement;
 
 /// m, n, k: for tiles of all sizes, for few rows of a long k, and for rows that begin anywhere.
-const EXTENTS: [[usize; 3]; 7] = [
+const EXTENTS: [[usize; 3]; 8] = [
     [136, 136, 72],
     [72, 136, 128],
     [8, 256, 512],
     [40, 264, 256],
     [24, 136, 256],
     [8, 136, 261],
+    [24, 136, 133],
     [40, 136, 131],
 ];
 const LAYOUTS: &[&str] = &["nn", "nt", "tn", "tt"];

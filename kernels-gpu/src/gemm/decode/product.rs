@@ -3,11 +3,13 @@
 use abi::gemm::decode::{DecodeConfig, partial_pitch};
 use cuda_std::bits::prmt;
 use cuda_std::ldmatrix::{ldmatrix_x4, ldmatrix_x4_trans};
-use cuda_std::mem::ld_shared_u32;
+use cuda_std::mem::ld_shared_v4_u32;
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 
 use super::element::MmaElement;
+use super::stage::position;
+use crate::realign::words;
 
 /// Weights (rows), tokens (columns) and k of an `mma`; k of one of our steps, for which one
 /// `ldmatrix` loads 8 tokens.
@@ -15,6 +17,8 @@ const MMA_WEIGHTS: u32 = 16;
 const MMA_TOKENS: u32 = 8;
 const MMA_K: u32 = 16;
 const STEP_K: u32 = 2 * MMA_K;
+/// Elements of a step that a lane of [`Shifted`] reads of a row.
+const LANE_K: u32 = STEP_K / 4;
 const ELEMENT_BYTES: u32 = 2;
 
 /// A lane's accumulators: for each 16 weights of the warp, for each 8 tokens.
@@ -103,14 +107,17 @@ pub(super) unsafe fn multiply<T: MmaElement, const WEIGHTS: usize, const TOKENS:
             // SAFETY: the caller's promise.
             tokens[token] = unsafe { layout.tokens(stage, step, token as u32) };
         }
+        let mut weights = [[[0; 4]; 2]; WEIGHTS];
+        for weight in 0..WEIGHTS {
+            // SAFETY: the caller's promise.
+            weights[weight] = unsafe { layout.weights(stage, step, weight as u32) };
+        }
         for half in 0..2 {
             for weight in 0..WEIGHTS {
-                // SAFETY: the caller's promise.
-                let fragment = unsafe { layout.weights(stage, step, half as u32, weight as u32) };
                 for token in 0..TOKENS {
                     let pair = [tokens[token][2 * half], tokens[token][2 * half + 1]];
                     // SAFETY: the caller's promise.
-                    unsafe { T::mma(&mut sums[weight][token], fragment, pair) };
+                    unsafe { T::mma(&mut sums[weight][token], weights[weight][half], pair) };
                 }
             }
         }
@@ -126,11 +133,11 @@ pub(super) trait Layout {
     /// All lanes execute it; the stage has landed.
     unsafe fn tokens(&self, stage: SharedAddr, step: u32, token: u32) -> [u32; 4];
 
-    /// The warp's `weight`th 16 weights over one half of the k of a step, as an `mma`'s first operand.
+    /// The warp's `weight`th 16 weights over the k of a step, as the first operands of two `mma`s.
     ///
     /// # Safety
     /// As for [`tokens`](Self::tokens).
-    unsafe fn weights(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> [u32; 4];
+    unsafe fn weights(&self, stage: SharedAddr, step: u32, weight: u32) -> [[u32; 4]; 2];
 }
 
 /// Addresses in a stage of padded rows: A, then B as stored.
@@ -193,65 +200,67 @@ impl<const K_ROWS: bool> Layout for Padded<K_ROWS> {
     }
 
     #[inline(always)]
-    unsafe fn weights(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> [u32; 4] {
-        let row = self.b(stage, step, half, weight);
-        // SAFETY: passed on to the caller.
-        unsafe {
-            if K_ROWS {
-                ldmatrix_x4_trans(row)
-            } else {
-                ldmatrix_x4(row)
+    unsafe fn weights(&self, stage: SharedAddr, step: u32, weight: u32) -> [[u32; 4]; 2] {
+        [0, 1].map(|half| {
+            let row = self.b(stage, step, half, weight);
+            // SAFETY: passed on to the caller.
+            unsafe {
+                if K_ROWS {
+                    ldmatrix_x4_trans(row)
+                } else {
+                    ldmatrix_x4(row)
+                }
             }
-        }
+        })
     }
 }
 
 /// A stage of the aligned chunks that hold rows with contiguous k. Rows begin anywhere in their first
-/// chunk, so a lane reads its elements word by word. All its rows begin alike, as they are
-/// multiples of 8 rows apart, which is a multiple of 16 bytes.
+/// chunk. A lane's 8 elements of a step are in two neighbouring chunks: the first four of k are those
+/// of the first `mma`, in both operands. All its rows begin alike, as they are multiples of 8 rows
+/// apart, which is a multiple of 16 bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Shifted {
-    /// Bytes from the stage's start to the word with the lane's first element of A, and of B.
+    /// Bytes from the stage's start to the first chunk of the lane's first row of A, and of B.
     a: u32,
     b: u32,
-    /// What `prmt` takes of this word and the next one: the bytes from the element on.
-    a_bytes: u32,
-    b_bytes: u32,
+    /// Bytes of this chunk that lie before the elements.
+    shifts: [u32; 2],
     pitch_bytes: u32,
 }
 
 impl Shifted {
-    /// `shift` gives the bytes before the rows of A and of B with the lane's index in its first chunk.
+    /// `shifts` gives the bytes before a row of A and of B in its first chunk.
     #[inline(always)]
     pub(super) fn new(
         warp_tile: &WarpTile,
         config: &DecodeConfig,
-        shift: impl Fn(u32) -> [u32; 2],
+        shifts: impl Fn(u32) -> [u32; 2],
     ) -> Self {
         let pitch_bytes = config.pitch_a_bytes();
         let lane_idx = thread::thread_idx_x() % thread::WARP_THREADS;
         let row = lane_idx / 4;
-        let [shift_a, shift_b] = shift(row);
-        let along = row * pitch_bytes + (warp_tile.k + lane_idx % 4 * 2) * ELEMENT_BYTES;
-        let b = config.padded_a_bytes() + warp_tile.weight * pitch_bytes;
+        let k = warp_tile.k + lane_idx % 4 * LANE_K;
+        let a = position::<true>(row) * pitch_bytes + k * ELEMENT_BYTES;
         Self {
-            a: along + shift_a / 4 * 4,
-            b: along + b + shift_b / 4 * 4,
-            a_bytes: 0x3210 + shift_a % 4 * 0x1111,
-            b_bytes: 0x3210 + shift_b % 4 * 0x1111,
+            a,
+            b: config.padded_a_bytes() + warp_tile.weight * pitch_bytes + a,
+            shifts: shifts(row),
             pitch_bytes,
         }
     }
 
-    /// The two elements that `bytes` selects of the two words at `at`.
+    /// The lane's 8 elements in the chunk at `at` and the next one.
     ///
     /// # Safety
-    /// The two words at `at` have landed.
+    /// The chunks have landed.
     #[inline(always)]
-    unsafe fn pair(at: SharedAddr, bytes: u32) -> u32 {
+    unsafe fn elements(at: SharedAddr, shift: u32) -> [u32; 4] {
         // SAFETY: passed on to the caller.
-        let [low, high] = unsafe { [ld_shared_u32(at), ld_shared_u32(at.add_bytes(4))] };
-        prmt(low, high, bytes)
+        let [first, second] = unsafe { [0, 16].map(|bytes| ld_shared_v4_u32(at.add_bytes(bytes))) };
+        let [a, b, c, d, e] = words(first, second, shift);
+        let bytes = 0x3210 + shift % 4 * 0x1111;
+        [(a, b), (b, c), (c, d), (d, e)].map(|(low, high)| prmt(low, high, bytes))
     }
 }
 
@@ -259,21 +268,19 @@ impl Layout for Shifted {
     #[inline(always)]
     unsafe fn tokens(&self, stage: SharedAddr, step: u32, token: u32) -> [u32; 4] {
         let offset = token * MMA_TOKENS * self.pitch_bytes + step * STEP_K * ELEMENT_BYTES;
-        let first = stage.add_bytes(self.a + offset);
         // SAFETY: inside the stage's row; the rest is the caller's promise.
-        [0, 8, 16, 24]
-            .map(|k| unsafe { Self::pair(first.add_bytes(k * ELEMENT_BYTES), self.a_bytes) })
+        unsafe { Self::elements(stage.add_bytes(self.a + offset), self.shifts[0]) }
     }
 
     #[inline(always)]
-    unsafe fn weights(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> [u32; 4] {
-        let k = step * STEP_K + half * MMA_K;
-        let offset = weight * MMA_WEIGHTS * self.pitch_bytes + k * ELEMENT_BYTES;
+    unsafe fn weights(&self, stage: SharedAddr, step: u32, weight: u32) -> [[u32; 4]; 2] {
+        let offset = weight * MMA_WEIGHTS * self.pitch_bytes + step * STEP_K * ELEMENT_BYTES;
         let first = stage.add_bytes(self.b + offset);
-        [(0, 0), (8, 0), (0, 8), (8, 8)].map(|(row, k)| {
-            let at = first.add_bytes(row * self.pitch_bytes + k * ELEMENT_BYTES);
+        let [low, high] = [0, 8].map(|rows| {
+            let at = first.add_bytes(rows * self.pitch_bytes);
             // SAFETY: inside the stage's rows; the rest is the caller's promise.
-            unsafe { Self::pair(at, self.b_bytes) }
-        })
+            unsafe { Self::elements(at, self.shifts[1]) }
+        });
+        [0, 2].map(|i| [low[i], high[i], low[i + 1], high[i + 1]])
     }
 }

@@ -114,7 +114,7 @@ impl<T, const ANYWHERE: bool> Source<T, ANYWHERE> {
             ..
         } = self.shape;
         let at_once = self.shape.rows_at_once();
-        let own = stage.add_bytes(self.row * pitch_bytes + self.column * 2);
+        let own = stage.add_bytes(position::<ANYWHERE>(self.row) * pitch_bytes + self.column * 2);
         let pass_elements = i64::from(at_once) * self.ld;
         let columns_read = columns + if ANYWHERE { CHUNK } else { 0 };
         let is_whole = self.rows_left >= rows && self.columns_left >= columns_read;
@@ -170,7 +170,8 @@ impl<T, const ANYWHERE: bool> Source<T, ANYWHERE> {
         if row < rows {
             let inside = self.bytes_inside(columns, self.last_shift);
             let bytes = if row < self.rows_left { inside } else { 0 };
-            let dst = stage.add_bytes(row * pitch_bytes + columns * 2);
+            let at = position::<ANYWHERE>(row) * pitch_bytes + columns * 2;
+            let dst = stage.add_bytes(at);
             // SAFETY: `bytes` bytes are inside the operand; the rest is the caller's promise.
             unsafe { cp_async_cg_16_src_size(dst, self.last, bytes) };
         }
@@ -195,6 +196,16 @@ impl<T, const ANYWHERE: bool> Source<T, ANYWHERE> {
                 .wrapping_offset((i64::from(rows) * self.ld) as isize);
             self.rows_left = self.rows_left.saturating_sub(rows);
         }
+    }
+}
+
+/// Where a row is in a stage. Lanes read chunks of rows that begin anywhere: eight lanes, at once, four
+/// chunks of two neighbours. These are four rows apart, and so are in different banks.
+#[inline(always)]
+pub(super) fn position<const ANYWHERE: bool>(row: u32) -> u32 {
+    match ANYWHERE {
+        true => row / 8 * 8 + row % 2 * 4 + row / 2 % 4,
+        false => row,
     }
 }
 
