@@ -1,7 +1,7 @@
 // Launches of the kernels of `example_kernels`, written by warpsmith-cuda-builder.
 
 /// The kernels of `example_kernels` on a device.
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 #[derive(Debug)]
 pub struct Kernels {
     built: ::warpsmith::Built,
@@ -46,7 +46,7 @@ pub struct Kernels {
 ///
 /// # Errors
 /// As [`warpsmith::Built::new`].
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
     Ok(Kernels {
         built: ::warpsmith::Built::new(device, MANIFEST, MODULES)?,
@@ -107,7 +107,7 @@ const MODULES: &[(&str, &str)] = &[
     ("sm_90a/lower_triangle.ptx", include_str!("sm_90a/lower_triangle.ptx")),
 ];
 
-#[allow(dead_code, unsafe_code, clippy::too_many_arguments)]
+#[allow(dead_code, unreachable_pub, unsafe_code, clippy::too_many_arguments)]
 impl Kernels {
     /// What the kernels are loaded from: their modules with the variables, and each kernel's limits.
     pub fn built(&self) -> &::warpsmith::Built {
