@@ -64,6 +64,7 @@ pub struct CudaBuilder {
     pub(crate) features: Vec<String>,
     pub(crate) default_features: bool,
     line_info: Option<bool>,
+    panic_messages: Option<bool>,
     launches: Option<bool>,
     pub(crate) locked: bool,
     ptxas: PtxasCheck,
@@ -120,6 +121,7 @@ impl CudaBuilder {
             features: Vec::new(),
             default_features: true,
             line_info: None,
+            panic_messages: None,
             launches: None,
             locked: false,
             ptxas: PtxasCheck::IfFound,
@@ -229,9 +231,20 @@ impl CudaBuilder {
     }
 
     pub(crate) fn has_line_info(&self) -> bool {
-        let of_script = || build_script_folder().and_then(|_| env::var_os("DEBUG"));
-        self.line_info
-            .unwrap_or_else(|| of_script().is_some_and(|debug| debug == "true"))
+        self.line_info.unwrap_or_else(is_debugged)
+    }
+
+    /// Whether a panic calls `__assertfail`, as CUDA's `assert` does, so that drivers print its text with
+    /// file and line. Else it is a trap alone. Default: in a checked build, and in a build script as for
+    /// [`line_info`](Self::line_info).
+    pub fn panic_messages(mut self, panic_messages: bool) -> Self {
+        self.panic_messages = Some(panic_messages);
+        self
+    }
+
+    pub(crate) fn has_panic_messages(&self) -> bool {
+        let by_default = || self.profile == Profile::Checked || is_debugged();
+        self.panic_messages.unwrap_or_else(by_default)
     }
 
     /// Whether to fail if `Cargo.lock` would have to change (default: no).
@@ -452,6 +465,12 @@ impl CudaBuilder {
 pub(crate) fn build_script_folder() -> Option<PathBuf> {
     env::var_os("NUM_JOBS")?;
     env::var_os("OUT_DIR").map(PathBuf::from)
+}
+
+/// Whether this runs in the build script of a crate that is built with debug information.
+fn is_debugged() -> bool {
+    let debug = build_script_folder().and_then(|_| env::var_os("DEBUG"));
+    debug.is_some_and(|debug| debug == "true")
 }
 
 impl BuildReport {

@@ -43,7 +43,11 @@ impl Codegen<'_> {
         self.dump(&after)?;
         self.select(&after, &out)?;
         let ptx = panics::define(fs::read_to_string(&out).map_err(io(&out))?);
-        let ptx = inlined::name_callers(&rounding::pin(&ptx));
+        let is_safe = |name: &str| {
+            let mut kernels = family.kernels.iter();
+            kernels.any(|kernel| kernel.safe && kernel.name == name)
+        };
+        let ptx = inlined::name_callers(&rounding::pin(&ptx), is_safe);
         let ptx = comments::strip(&narrow(&ptx));
         fs::write(&out, &ptx).map_err(io(&out))?;
         self.dump(&out)?;

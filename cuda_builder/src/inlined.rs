@@ -40,16 +40,23 @@ pub(crate) fn join_folders(ir: &str) -> String {
         .collect()
 }
 
-/// Adds to the `.loc` of what was inlined where that was.
-pub(crate) fn name_callers(ptx: &str) -> String {
+/// Adds to the `.loc` of what was inlined where that was. The entry of a safe kernel calls the
+/// kernel's body: the body's lines stand for themselves.
+pub(crate) fn name_callers(ptx: &str, is_safe: impl Fn(&str) -> bool) -> String {
     let mut files = Files::of(ptx);
     let mut out = String::with_capacity(ptx.len());
-    let mut is_named = false;
+    let (mut is_named, mut in_safe) = (false, false);
     for line in ptx.split_inclusive('\n') {
-        let Some(places) = places(line) else {
+        let Some(mut places) = places(line) else {
+            if let Some(entry) = entry(line) {
+                in_safe = is_safe(entry);
+            }
             out.push_str(line);
             continue;
         };
+        if in_safe {
+            leave_entry(&mut places);
+        }
         is_named = true;
         let mut caller: Option<String> = None;
         for (path, position) in places.into_iter().rev() {
@@ -67,6 +74,27 @@ pub(crate) fn name_callers(ptx: &str) -> String {
         out.extend([&files.added, NAME]);
     }
     out
+}
+
+/// The name in the line that begins an entry.
+fn entry(line: &str) -> Option<&str> {
+    let (_, name) = line.split_once(".entry ")?;
+    name.split(['(', '\n']).next()
+}
+
+/// Removes the line of `#[kernel]`, where the entry calls the kernel's body, which is in the same file.
+fn leave_entry(places: &mut Vec<(&str, String)>) {
+    let line_of = |position: &str| position.split(' ').next().map(str::to_owned);
+    let Some((file, position)) = places.last() else {
+        return;
+    };
+    let (file, line) = (*file, line_of(position));
+    while let [.., (body, _), (path, position)] = &places[..]
+        && [*body, *path] == [file; 2]
+        && line_of(position) == line
+    {
+        places.pop();
+    }
 }
 
 /// The places in the comment of a `.loc` that is inlined, the innermost first: files, and lines with
@@ -142,9 +170,37 @@ mod tests {
 \t.file\t2 \"core/nvptx.rs\"
 \t.file\t3 \"/std/thread.rs\"
 ";
-        assert_eq!(name_callers(ptx), named.to_owned() + NAME);
+        assert_eq!(name_callers(ptx, |_| true), named.to_owned() + NAME);
         let plain = "\t.loc\t1 13 0 // ./src/k.rs:13:0\n\tret; // a @[ b\n";
-        assert_eq!(name_callers(plain), plain);
+        assert_eq!(name_callers(plain, |_| true), plain);
+    }
+
+    #[test]
+    fn lines_of_a_safe_kernel_leave_out_its_attribute() {
+        let of = |kernel: &str| {
+            format!(
+                ".visible .entry {kernel}(\n\
+                 \t.loc\t2 5 5 // std.rs:5:5 @[ k.rs:16:15 @[ k.rs:13:1 @[ k.rs:13:1 ] ] ]\n\
+                 \t.loc\t1 17 5 // k.rs:17:5 @[ k.rs:13:1 ]\n\
+                 \t.loc\t2 6 5 // std.rs:6:5 @[ k.rs:13:1 ]\n\
+                 \t.file\t1 \"k.rs\"\n\t.file\t2 \"std.rs\"\n"
+            )
+        };
+        let named = |kernel: &str| name_callers(&of(kernel), |name| name == "safe");
+        let lines = |text: &str| -> Vec<String> {
+            let lines = text.lines().filter(|line| line.contains(".loc"));
+            let plain = lines.map(|line| line.replace(", function_name $L__inlined", ""));
+            plain.map(|line| line.trim().to_owned()).collect()
+        };
+        let safe = [
+            ".loc\t1 16 15",
+            ".loc\t2 5 5, inlined_at 1 16 15",
+            ".loc\t1 17 5",
+            ".loc\t1 13 1",
+            ".loc\t2 6 5, inlined_at 1 13 1",
+        ];
+        assert_eq!(lines(&named("safe")), safe);
+        assert!(named("other").contains(".loc\t1 17 5, function_name"));
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(crate) fn source(manifest: &Manifest) -> String {
         r#"// Launches of the kernels of `{krate}`, written by warpsmith-cuda-builder.
 
 /// The kernels of `{krate}` on a device.
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 #[derive(Debug)]
 pub struct Kernels {{
     built: ::warpsmith::Built,
@@ -62,7 +62,7 @@ pub struct Kernels {{
 ///
 /// # Errors
 /// As [`warpsmith::Built::new`].
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {{
     Ok(Kernels {{
         built: ::warpsmith::Built::new(device, MANIFEST, MODULES)?,
@@ -73,7 +73,7 @@ const MANIFEST: &str = include_str!("manifest.json");
 const MODULES: &[(&str, &str)] = &[
 {modules}];
 
-#[allow(dead_code, unsafe_code, clippy::too_many_arguments)]
+#[allow(dead_code, unreachable_pub, unsafe_code, clippy::too_many_arguments)]
 impl Kernels {{
     /// What the kernels are loaded from: their modules with the variables, and each kernel's limits.
     pub fn built(&self) -> &::warpsmith::Built {{

@@ -97,7 +97,7 @@ impl CrateBuild<'_> {
         })?;
         let mut module = link::link(self.toolchain, &compiled, self.work)?;
         drop(lock);
-        let (kernels, fragments) = patch(&mut module, &compiled.crate_name, self.options.profile)?;
+        let (kernels, fragments) = patch(&mut module, &compiled.crate_name, self.options)?;
         Ok(CrateCode {
             name: compiled.crate_name,
             module,
@@ -241,7 +241,7 @@ pub(crate) fn side_by_side<T: Send, R: Send>(
 fn patch(
     module: &mut Module,
     crate_name: &str,
-    profile: Profile,
+    options: &CudaBuilder,
 ) -> Result<(Vec<Kernel>, Vec<Fragment>), Error> {
     let kernels = ir::kernels::extract(module, crate_name)?;
     let fragments = ir::fragments::extract(module)?;
@@ -251,7 +251,7 @@ fn patch(
         });
     }
     ir::cpu::apply(module);
-    if profile == Profile::Checked {
+    if options.has_panic_messages() {
         ir::panics::apply(module);
     }
     ir::traps::apply(module);

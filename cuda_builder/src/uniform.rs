@@ -132,10 +132,9 @@ fn mnemonic(instruction: &Instruction) -> String {
     words.map(String::as_str).collect::<Vec<_>>().join(".")
 }
 
-/// The line in the kernel. The entry calls the kernel's body, so its own line comes first.
+/// The line in the kernel.
 fn source(origins: &Origins, instruction: &Instruction) -> Option<(String, u32)> {
-    let places = origins.at(instruction.line);
-    places.get(1).or(places.first()).cloned()
+    origins.at(instruction.line).first().cloned()
 }
 
 #[cfg(test)]

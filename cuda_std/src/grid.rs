@@ -90,11 +90,7 @@ pub fn sync() {
 
         // The highest bit of the barrier's word turns when all blocks have arrived.
         const ROUND: u32 = 1 << 31;
-        let workspace = workspace();
-        assert!(
-            !workspace.is_null(),
-            "a barrier of the grid takes a cooperative launch"
-        );
+        let workspace = cooperative_workspace();
         thread::sync_threads();
         if thread::flat_thread_idx() == 0 {
             let blocks = thread::grid_dim_x() * thread::grid_dim_y() * thread::grid_dim_z();
@@ -111,6 +107,58 @@ pub fn sync() {
         }
         thread::sync_threads();
     })
+}
+
+/// Panics in a launch that is not cooperative. The host library launches each kernel that has this call
+/// cooperatively, so all blocks run at the same time and may wait for each other.
+///
+/// `#[kernel(cooperative)]` begins with it:
+///
+/// ```
+/// use cuda_std::atomic::{Order, Scope, atom_add, ld_acquire_gpu};
+/// use cuda_std::prelude::*;
+///
+/// /// Each block waits for the block before it, by the flag `turn`, which is 0 before.
+/// ///
+/// /// # Safety
+/// /// `turn` points to one number that nothing else accesses, `order` to one for each block.
+/// #[kernel(block = 32, cooperative)]
+/// pub unsafe fn one_after_the_other(turn: *mut u32, order: *mut u32) {
+///     if thread::thread_idx_x() == 0 {
+///         let block = thread::block_idx_x();
+///         // SAFETY: `turn` is accessed by atomics alone, an element of `order` by one thread.
+///         unsafe {
+///             while ld_acquire_gpu(turn) != block {}
+///             *order.add(block as usize) = block;
+///             atom_add(turn, 1, Order::Release, Scope::Gpu);
+///         }
+///     }
+/// }
+/// ```
+///
+/// *Scope*: grid. *Since*: PTX 6.0, sm_70.
+///
+/// # Panics
+/// In a launch that is not cooperative. On the host.
+#[inline(always)]
+#[track_caller]
+pub fn assert_cooperative() {
+    on_device!("grid::assert_cooperative", (), {
+        cooperative_workspace();
+    })
+}
+
+/// The workspace of a cooperative launch. Panics in any other launch.
+#[cfg(target_arch = "nvptx64")]
+#[inline(always)]
+#[track_caller]
+fn cooperative_workspace() -> *mut u32 {
+    let workspace = workspace();
+    assert!(
+        !workspace.is_null(),
+        "blocks that wait for each other take a cooperative launch"
+    );
+    workspace
 }
 
 /// The workspace of a cooperative launch, which is null in any other launch.

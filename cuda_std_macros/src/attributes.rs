@@ -24,6 +24,8 @@ pub(crate) struct Attributes {
     pub(crate) grid: Option<LitStr>,
     /// Whether the kernel may use local memory and spill registers.
     pub(crate) allow_local: bool,
+    /// Whether its blocks wait for each other, so that all of them run at a time.
+    pub(crate) cooperative: bool,
     /// Entries of a generic kernel.
     pub(crate) instances: Vec<Instance>,
 }
@@ -33,8 +35,13 @@ impl Parse for Attributes {
         let mut attributes = Self::default();
         while !input.is_empty() {
             let name: Ident = input.parse()?;
-            if name == "allow_local" && !input.peek(Token![=]) {
-                attributes.allow_local = true;
+            let flag = match name.to_string().as_str() {
+                "allow_local" => Some(&mut attributes.allow_local),
+                "cooperative" => Some(&mut attributes.cooperative),
+                _ => None,
+            };
+            if let Some(flag) = flag.filter(|_| !input.peek(Token![=])) {
+                *flag = true;
             } else if input.parse::<Token![=]>().and(Ok(input.peek(Token![<])))? {
                 let arguments = input.parse()?;
                 attributes.instances.push(Instance { name, arguments });
@@ -100,6 +107,7 @@ impl Attributes {
             requires: text(&self.requires)?,
             grid: text(&self.grid)?,
             allow_local: self.allow_local,
+            cooperative: self.cooperative,
             instances: Vec::new(),
         })
     }
@@ -109,6 +117,12 @@ impl Attributes {
         let (requires, grid) = (self.requires.as_ref(), self.grid.as_ref());
         let (block, max_threads) = (self.block.as_ref(), self.max_threads.as_ref());
         contract::read(requires, grid, block, max_threads, of)
+    }
+
+    /// What the entry begins with.
+    pub(crate) fn prologue(&self) -> Option<TokenStream> {
+        let assert = || quote!(::cuda_std::grid::assert_cooperative(););
+        self.cooperative.then(assert)
     }
 
     /// Constants that do not compile where a number is one that no launch can have.
@@ -184,8 +198,8 @@ impl Attributes {
                 return Err(syn::Error::new(
                     name.span(),
                     "unknown argument; there are block, max_threads, min_blocks, cluster, \
-                     dynamic_shared, arch, requires, grid, allow_local, and entries of a generic \
-                     kernel: name = <f32>",
+                     dynamic_shared, arch, requires, grid, allow_local, cooperative, and entries of a \
+                     generic kernel: name = <f32>",
                 ));
             }
         };

@@ -84,9 +84,11 @@ fn unsafe_entry(
         ..
     } = function;
     let inputs = &sig.inputs;
-    let body = match slices.is_empty() {
+    let prologue = attributes.prologue();
+    let body = match slices.is_empty() && prologue.is_none() {
         true => quote!(#block),
         false => quote!({
+            #prologue
             #(#slices)*
             #block
         }),
@@ -140,12 +142,14 @@ fn safe_entry(
         ..
     } = function;
     let inputs = &sig.inputs;
+    let prologue = attributes.prologue();
     Ok(quote! {
         #(#attrs)*
         #[cfg(target_arch = "nvptx64")]
         #[unsafe(no_mangle)]
         #[allow(improper_ctypes_definitions)]
         #vis unsafe extern "ptx-kernel" fn #name(#(#of_entry),*) {
+            #prologue
             #(#statics)*
 
             #[inline(always)]

@@ -44,6 +44,9 @@ use proc_macro::TokenStream;
 ///   generations can be in one crate.
 /// - `requires = ".."`, `grid = ".."`: what a launch has to meet, and its grid: the book, "Contracts".
 /// - `allow_local`: the kernel may use local memory and spill registers, which a build otherwise refuses.
+/// - `cooperative`: its blocks wait for each other, by flags or by a barrier of its own. The host
+///   library launches it cooperatively (`cuda_std::grid::assert_cooperative`). A kernel with
+///   `grid::sync` needs no attribute.
 /// - `axpy_f32 = <f32, 4>`, once or more: an entry of this name, which calls the generic function with
 ///   these arguments. A generic function is not an entry itself. The other arguments may name its
 ///   parameters: `block = N`, `requires = "x.len() % N == 0"`.

@@ -56,6 +56,39 @@ fn steps(device: &Device) -> Result<()> {
 }
 
 #[test]
+fn blocks_wait_for_flags_of_others() -> Result<()> {
+    devices().iter().try_for_each(chained_sums)
+}
+
+fn chained_sums(device: &Device) -> Result<()> {
+    let (stream, kernels) = (device.stream()?, kernels::load(device)?);
+    let launch = |len: usize| {
+        let x: Vec<u32> = (0..len as u32).map(|i| i % 7).collect();
+        let (x, blocks) = (Tensor::from_slice(device, &[len], &x)?, len.div_ceil(128));
+        let sums = Tensor::<u32>::zeros(&stream, &[blocks])?;
+        let done = Tensor::<u32>::zeros(&stream, &[blocks])?;
+        let mut y = Tensor::<u32>::zeros(&stream, &[len])?;
+        kernels.chained_sums(&stream, &x, &sums, &done, &mut y)?;
+        y.to_vec()
+    };
+    for len in [1, 128, 5000] {
+        let sums = (0..len as u32).scan(0, |sum, i| {
+            *sum += i % 7;
+            Some(*sum)
+        });
+        assert_eq!(launch(len)?, sums.collect::<Vec<u32>>());
+    }
+    // More blocks than any GPU holds: the last would not begin before the first have ended.
+    let refused = launch(128 * 100_000).map_err(|error| error.to_string());
+    let want = "blocks of a cooperative launch";
+    ensure!(
+        matches!(&refused, Err(text) if text.contains(want)),
+        "{refused:?}"
+    );
+    Ok(())
+}
+
+#[test]
 fn a_grid_that_does_not_fit_at_once_is_refused() -> Result<()> {
     devices().iter().try_for_each(refusal)
 }

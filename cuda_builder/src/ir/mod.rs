@@ -8,7 +8,7 @@
 //! | [`kernels`] | reads the metadata statics of `#[kernel]` and removes them |
 //! | [`fragments`] | the same for `#[fragment]`; also checks the compiled fragments |
 //! | [`cpu`] | removes the processor that rustc names |
-//! | [`panics`] | in a checked build, lets panics name file and line |
+//! | [`panics`] | lets panics name their text, file and line |
 //! | [`traps`] | replaces panics by `llvm.trap` |
 //! | [`spaces`] | moves statics in sections `.shared` and `.constant` to their address space |
 //! | [`convergent`] | marks every function, call and `asm` convergent |

@@ -1,4 +1,4 @@
-//! In a checked build, lets panics say where they are.
+//! Lets panics say where they are, in checked builds and debug builds.
 //!
 //! Before a call of a panic function of `core` stands a call of `__assertfail`, which drivers have for
 //! CUDA's `assert`. It prints the message with file and line, and ends the launch; the emulator
@@ -18,6 +18,8 @@ use super::{Function, Global, Item, Module, symbols};
 const LOCATION: &str = "constant <{ ptr, [16 x i8] }> <{ ptr @";
 /// Names of the constants with texts begin so.
 const NAME: &str = "__warpsmith_panic_";
+/// What a safe kernel's body is called, in the function with the kernel's name.
+const SAFE_BODY: &str = "::__safe_kernel";
 /// Ends of the names of panic functions whose first argument is their text.
 const TAKE_TEXT: [&str; 3] = ["5panic", "13expect_failed", "13unwrap_failed"];
 /// Texts of other panic functions, by a part of their names.
@@ -177,7 +179,9 @@ impl<'a> Panic<'a> {
     fn call(&self, function: &str, texts: &mut Texts) -> String {
         let message = texts.symbol(&self.message);
         let file = texts.symbol(&self.file);
-        let function = texts.symbol(&format!("{:#}", rustc_demangle::demangle(function)));
+        let function = format!("{:#}", rustc_demangle::demangle(function));
+        let function = function.strip_suffix(SAFE_BODY).unwrap_or(&function);
+        let function = texts.symbol(function);
         let Self {
             line,
             callee,

@@ -105,6 +105,26 @@ fn a_slice_of_an_unsafe_kernel_is_an_address_and_a_length() {
 }
 
 #[test]
+fn a_cooperative_kernel_begins_with_an_assertion() {
+    let parse = |text: &str| text.parse().expect("the test's text is tokens");
+    let asserts = |attribute, item| {
+        let expanded = expand(parse(attribute), parse(item)).expect("a kernel");
+        let expanded = expanded.to_string();
+        expanded.contains("{ :: cuda_std :: grid :: assert_cooperative () ;")
+    };
+    for item in [
+        "unsafe fn f(n: u32) { n }",
+        "unsafe fn f(x: &[f32]) { x }",
+        "fn f(n: u32) { n }",
+    ] {
+        assert!(asserts("cooperative", item), "{item}");
+        assert!(!asserts("", item), "{item}");
+    }
+    let generic = "unsafe fn f<T>(x: *mut T) {}";
+    assert!(asserts("f_u8 = <u8>, cooperative", generic));
+}
+
+#[test]
 fn a_generic_kernel_has_the_entries_that_it_names() {
     let parse = |text: &str| text.parse().expect("the test's text is tokens");
     let item = "pub fn f<T: Plain, const N: usize>(a: T, x: &[[T; N]], \

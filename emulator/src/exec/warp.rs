@@ -409,8 +409,8 @@ impl Warp {
                 let message = format!("lanes 0x{active:08x} ran into a trap");
                 return Err(Fault::new(FaultKind::Trap, lane, message).note(
                     "a failed assertion, or in Rust a panic: an index out of bounds, a division by \
-                     zero, an unwrapped `None`; line information (`warpsmith build --line-info`) \
-                     names the source line"
+                     zero, an unwrapped `None`; debug builds and `warpsmith build --checked` \
+                     name its text and its line"
                         .into(),
                 ));
             }

@@ -1,10 +1,11 @@
 // Launches of the kernels of `example_kernels`, written by warpsmith-cuda-builder.
 
 /// The kernels of `example_kernels` on a device.
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 #[derive(Debug)]
 pub struct Kernels {
     built: ::warpsmith::Built,
+    chained_sums: ::std::sync::OnceLock<::warpsmith::Kernel>,
     counts_of_rows: ::std::sync::OnceLock<::warpsmith::Kernel>,
     half_of_the_grid_waits: ::std::sync::OnceLock<::warpsmith::Kernel>,
     hopper_attention: ::std::sync::OnceLock<::warpsmith::Kernel>,
@@ -45,10 +46,11 @@ pub struct Kernels {
 ///
 /// # Errors
 /// As [`warpsmith::Built::new`].
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
     Ok(Kernels {
         built: ::warpsmith::Built::new(device, MANIFEST, MODULES)?,
+        chained_sums: ::std::sync::OnceLock::new(),
         counts_of_rows: ::std::sync::OnceLock::new(),
         half_of_the_grid_waits: ::std::sync::OnceLock::new(),
         hopper_attention: ::std::sync::OnceLock::new(),
@@ -105,11 +107,32 @@ const MODULES: &[(&str, &str)] = &[
     ("sm_90a/lower_triangle.ptx", include_str!("sm_90a/lower_triangle.ptx")),
 ];
 
-#[allow(dead_code, unsafe_code, clippy::too_many_arguments)]
+#[allow(dead_code, unreachable_pub, unsafe_code, clippy::too_many_arguments)]
 impl Kernels {
     /// What the kernels are loaded from: their modules with the variables, and each kernel's limits.
     pub fn built(&self) -> &::warpsmith::Built {
         &self.built
+    }
+    /// Enqueues `chained_sums(x: *const u32, x.len: usize, sums: *const AtomicU32, sums.len: usize, done: *const AtomicU32, done.len: usize, y: *mut u32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
+    /// Requires `x.len() == y.len()`.
+    /// Requires `sums.len() == x.len().div_ceil(128)`.
+    /// Requires `done.len() == sums.len()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn chained_sums(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<u32>,
+        sums: impl ::warpsmith::ConstPointer<u32>,
+        done: impl ::warpsmith::ConstPointer<u32>,
+        y: impl ::warpsmith::MutPointer<u32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 4] = [&x, &sums, &done, &y, ];
+        let kernel = self.built.kernel(&self.chained_sums, "chained_sums")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
     /// Enqueues `counts_of_rows(x: *const u32, x.shape: Shape2, counts: *mut u32, counts.shape: Shape2)`.
     /// Requires `a grid of one dimension`.

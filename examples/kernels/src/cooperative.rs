@@ -1,6 +1,7 @@
 //! Kernels whose blocks wait for each other: several passes over all data in one launch.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use cuda_std::atomic::AtomicF32;
 use cuda_std::grid;
@@ -49,6 +50,41 @@ pub fn jacobi(steps: u32, a: &[AtomicF32], b: &[AtomicF32]) {
             to[i].store(new, Relaxed);
         }
         grid::sync();
+    }
+}
+
+/// Running sums of `x`. Each block waits for the block before it, which hands its sum on: `done[block]`
+/// says that `sums[block]` is there. Both are 0 before.
+#[kernel(
+    block = 128,
+    requires = "x.len() == y.len() && sums.len() == x.len().div_ceil(128) \
+                && done.len() == sums.len()",
+    grid = "y",
+    cooperative
+)]
+pub fn chained_sums(
+    x: &[u32],
+    sums: &[AtomicU32],
+    done: &[AtomicU32],
+    mut y: Disjoint<'_, u32, Index1>,
+    mut block: Block<'_, 128>,
+) {
+    let i = Index1::here();
+    let in_block = block.scan(x.get(i.get()).copied().unwrap_or(0), |a, b| a + b);
+    let at = thread::block_idx_x() as usize;
+    let before = match at.checked_sub(1) {
+        Some(before) => {
+            while done[before].load(Acquire) == 0 {}
+            sums[before].load(Relaxed)
+        }
+        None => 0,
+    };
+    if block.thread() == 127 {
+        sums[at].store(before + in_block, Relaxed);
+        done[at].store(1, Release);
+    }
+    if let Some(y) = y.get_mut(&i) {
+        *y = before + in_block;
     }
 }
 

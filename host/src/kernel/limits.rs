@@ -28,8 +28,8 @@ impl Kernel {
         self.inner.loaded.resident_blocks(&config)
     }
 
-    /// Whether its launches are cooperative: its blocks wait for each other (`cuda_std::grid::sync`, or
-    /// `grid.sync()` of CUDA C++). A launch with more than
+    /// Whether its launches are cooperative: its blocks wait for each other (`cuda_std::grid::sync`,
+    /// `#[kernel(cooperative)]`, or `grid.sync()` of CUDA C++). A launch with more than
     /// [`resident_blocks`](Self::resident_blocks) is refused then.
     pub fn is_cooperative(&self) -> bool {
         self.inner.signature.is_cooperative

@@ -40,7 +40,7 @@ pub struct KernelReport {
     pub max_registers: Option<u32>,
     /// `.reqnctapercluster`
     pub cluster: Option<[u32; 3]>,
-    /// Whether it has a barrier of the grid, and so takes a cooperative launch: it reads the grid's
+    /// Whether its blocks wait for each other, and so it takes a cooperative launch: it reads the grid's
     /// workspace (`%envreg1`, `%envreg2`), which no other launch has.
     pub cooperative: bool,
     /// Number of virtual registers declared, by type; ptxas decides how many real ones they take.
