@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use warpsmith_emulator::{Emulator, EmulatorConfig, ImageDesc, Module};
 
@@ -129,7 +129,8 @@ pub(crate) struct Stream {
 pub(crate) struct Event {
     pub(crate) context: Handle,
     pub(crate) is_timed: bool,
-    pub(crate) recorded: Option<Instant>,
+    /// Its time since the driver's start.
+    pub(crate) recorded: Option<Duration>,
 }
 
 #[derive(Clone)]
