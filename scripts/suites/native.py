@@ -137,6 +137,13 @@ def samples(checkout, _toolkit):
 def sample(checkout, folder, toolkit):
     own = toolkit.folder / folder.name
     shutil.copytree(folder, own)
+    if folder.name.endswith("_nvrtc"):
+        # Their builds put the headers that NVRTC reads beside them.
+        for name in ("cooperative_groups.h", "cooperative_groups", "cuda", "nv"):
+            found = [path for path in (toolkit.cuda / "include", toolkit.cuda / "include" / "cccl")
+                     if (path / name).exists()]
+            if found:
+                (own / name).symlink_to(found[0] / name)
     options = ["-I", checkout / "Common", "-I", own, "-I", own / "inc", "-std=c++17"]
     options += ["-Xcompiler", "-fopenmp", "-Xcompiler", "-w", "-w"]
     sources = []
