@@ -1,7 +1,7 @@
 //! NVRTC makes PTX where a program asks for machine code.
 //!
-//! A program that looks for NVRTC's functions in all that is loaded finds three here, if this library
-//! comes first: C++ programs by the order in which they are linked, and NVIDIA's bindings for Python.
+//! Some programs look for NVRTC's functions in all that is loaded: C++ programs that link the driver
+//! before NVRTC, and NVIDIA's bindings for Python. They find three of them here.
 //! They call NVRTC's own with a virtual architecture for a real one, and give the PTX as the machine
 //! code. The program then hands it to the driver.
 

@@ -112,6 +112,7 @@ WAITS_FOR_HOST = ["p2pBandwidthLatencyTest", "UnifiedMemoryPerf"]
 # Faults of samples, the first of which is meant.
 SAMPLE_FAULTS = {
     "simpleAssert": "assert",
+    "simpleAssert_nvrtc": "assert",
     # Lanes read what later lanes of their warp write, without a barrier in between.
     "dxtc": "race",
     # Threads read the size of a container while others change it by atomics.

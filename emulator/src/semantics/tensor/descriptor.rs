@@ -3,9 +3,9 @@
 //! A matrix is `extent` rows of A (columns of B) by 32 bytes of k. It consists of 16-byte units,
 //! contiguous along k (K-major) or along the other dimension (MN-major). With a swizzle of `span`
 //! bytes, the units within each line of `span` bytes are permuted. The bits of the *address* from
-//! bit 4 on are xored with those from bit 7 on, minus the base offset. So a matrix that begins inside
-//! of eight lines has the base offset 0 if it was written by addresses, as TMA does; or else one that
-//! says how far it is from a multiple of eight lines.
+//! bit 4 on are xored with those from bit 7 on, minus the base offset. A matrix that was written by
+//! addresses, as TMA does, has the base offset 0 wherever it begins. Another may have one that says
+//! how far its start is from a multiple of eight lines.
 //!
 //! | | element (row, byte of k) at |
 //! |---|---|
