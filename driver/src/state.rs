@@ -13,6 +13,7 @@ use crate::api::mapping::Mappings;
 use crate::api::old_launch::Prepared;
 use crate::api::stream::AttributeValue;
 use crate::api::texture::{ResourceDesc, SamplingDesc};
+use crate::api::user_object::Held;
 use crate::c::{Address, Device, Handle};
 use crate::code::{Answer, Code};
 use crate::graph::{Captures, Graph, Node};
@@ -74,6 +75,8 @@ pub(crate) struct State {
     pub(crate) graphs: HashMap<Handle, Graph>,
     /// Graphs that can be launched: their nodes in order.
     pub(crate) executables: HashMap<Handle, Vec<Node>>,
+    /// References to objects of the program, by the graph that has them.
+    pub(crate) held: HashMap<Handle, Held>,
     pub(crate) captures: Captures,
     /// Live memory that programs allocated or registered, by its address.
     pub(crate) ranges: BTreeMap<Address, Range>,

@@ -22,8 +22,6 @@ ELSEWHERE = {
     "driver::safe::launch::tests::test_peer_memcpy_waits_for_src_stream": TWO_DEVICES,
     "driver::safe::core::tests::test_pinned_copy_is_faster": "the times of a GPU",
     "driver::safe::launch::tests::test_launch_with_half": "NVRTC of CUDA 12",
-    "launch_contract_types::launch_contract_types_fail_closed": "nightly Rust",
-    "device_copy_derive::device_copy_derive_compile_pass": "nightly Rust",
 }
 # A function of the host, in a stream, waits for the thread whose call enqueued it.
 ELSEWHERE.update(dict.fromkeys([
@@ -94,7 +92,7 @@ def cargo(packages, members, options, checkout, toolkit):
         manifest = own / "Cargo.toml"
         kept = f"members = {json.dumps(members)}"
         manifest.write_text(re.sub(r"(?sm)^members = \[.*?^\]", lambda _: kept, manifest.read_text()))
-    environment = settings(toolkit)
+    toolkit.environment = environment = settings(toolkit)
     for package in packages:
         folder = own / package
         yield from tests(folder, options, environment, toolkit)
