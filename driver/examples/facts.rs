@@ -389,11 +389,11 @@ fn handles_that_are_none() {
         CUDA_ERROR_INVALID_CONTEXT,
         cuCtxSetCurrent(8 as sys::CUcontext)
     );
-    let mut object = null_mut();
+    let mut handle = sys::CUipcMemHandle_st { reserved: [0; 64] };
     for _ in 0..2 {
         answers!(
             CUDA_ERROR_NOT_SUPPORTED,
-            cuUserObjectCreate(&raw mut object, null_mut(), None, 1, 1)
+            cuIpcGetMemHandle(&raw mut handle, 0)
         );
     }
     let mut text: *const c_char = std::ptr::null();

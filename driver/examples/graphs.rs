@@ -3,6 +3,7 @@
 use cudarc::driver::sys::{self, CUgraphNodeType, CUresult, CUstreamCaptureMode};
 use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const PTX: &CStr = c"
 .version 8.0
@@ -93,6 +94,38 @@ fn main() {
     builds(&program);
     modes(&program);
     nests();
+    keeps();
+}
+
+/// Objects of the program live as long as a graph that has them, or what was made of it.
+fn keeps() {
+    static DESTROYED: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn destroy(_data: *mut c_void) {
+        DESTROYED.fetch_add(1, Ordering::Relaxed);
+    }
+    let destroyed = || DESTROYED.load(Ordering::Relaxed);
+    let (mut object, mut graph, mut executable) = (null_mut(), null_mut(), null_mut());
+    ok!(cuUserObjectCreate(
+        &raw mut object,
+        null_mut(),
+        Some(destroy),
+        2,
+        1
+    ));
+    ok!(cuGraphCreate(&raw mut graph, 0));
+    answers!(
+        CUDA_ERROR_INVALID_VALUE,
+        cuGraphRetainUserObject(graph, object, 3, 1)
+    );
+    ok!(cuGraphRetainUserObject(graph, object, 1, 1));
+    ok!(cuUserObjectRelease(object, 1));
+    answers!(CUDA_ERROR_INVALID_VALUE, cuUserObjectRelease(object, 1));
+    ok!(cuGraphInstantiateWithFlags(&raw mut executable, graph, 0));
+    ok!(cuGraphDestroy(graph));
+    assert_eq!(destroyed(), 0);
+    ok!(cuGraphExecDestroy(executable));
+    assert_eq!(destroyed(), 1);
+    answers!(CUDA_ERROR_INVALID_VALUE, cuUserObjectRetain(object, 1));
 }
 
 /// What each mode forbids while a stream is captured, in the thread that captures and in another.

@@ -86,6 +86,7 @@ fn main() {
     program.graph(&mistakes);
     program.host(&mistakes);
     program.managed(&mistakes);
+    program.times();
     ok!(cuCtxSynchronize());
     println!("done");
 }
@@ -254,6 +255,34 @@ impl Program {
         self.launch(self.signal, 1, pinned as u64, self.a);
         assert_eq!(get(), 5);
         ok!(cuMemFreeHost(pinned));
+    }
+
+    /// By the times of events, streams go on side by side, and one after another where one waits.
+    fn times(&self) {
+        let event = || {
+            let mut event = null_mut();
+            ok!(cuEventCreate(&mut event, 0));
+            event
+        };
+        let [start, end, beside, after] = [event(), event(), event(), event()];
+        let milliseconds = |from, to| {
+            let mut milliseconds = 0.0;
+            ok!(cuEventElapsedTime(&mut milliseconds, from, to));
+            milliseconds
+        };
+        ok!(cuEventRecord(start, self.a));
+        for _ in 0..100 {
+            self.launch(self.double, NUMBERS, self.data, self.a);
+        }
+        ok!(cuEventRecord(end, self.a));
+        ok!(cuEventRecord(beside, self.b));
+        ok!(cuStreamWaitEvent(self.b, end, 0));
+        ok!(cuEventRecord(after, self.b));
+        ok!(cuCtxSynchronize());
+        assert!(milliseconds(start, end) > 0.0);
+        assert!(milliseconds(beside, end) > 0.0);
+        assert!(milliseconds(end, after) > 0.0);
+        assert!(milliseconds(end, start) < 0.0);
     }
 
     fn managed(&self, mistakes: &Mistakes) {

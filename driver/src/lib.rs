@@ -15,6 +15,7 @@
 //! | `runtime` | the runtime API, `libcudart.so`, on the functions of `api` |
 //! | `fatbin` | PTX in fat binaries |
 //! | `linked` | several modules of PTX as one |
+//! | `nvrtc` | PTX where a program asks NVRTC for machine code |
 //! | `capture` | capture of a launch in front of another driver, for a replay |
 //! | `report` | what goes to stderr |
 
@@ -27,6 +28,8 @@ mod code;
 mod fatbin;
 mod graph;
 mod linked;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod nvrtc;
 mod order;
 mod report;
 mod runtime;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use warpsmith_emulator::{Emulator, EmulatorConfig, ImageDesc, Module};
 
@@ -13,6 +13,7 @@ use crate::api::mapping::Mappings;
 use crate::api::old_launch::Prepared;
 use crate::api::stream::AttributeValue;
 use crate::api::texture::{ResourceDesc, SamplingDesc};
+use crate::api::user_object::Held;
 use crate::c::{Address, Device, Handle};
 use crate::code::{Answer, Code};
 use crate::graph::{Captures, Graph, Node};
@@ -74,6 +75,8 @@ pub(crate) struct State {
     pub(crate) graphs: HashMap<Handle, Graph>,
     /// Graphs that can be launched: their nodes in order.
     pub(crate) executables: HashMap<Handle, Vec<Node>>,
+    /// References to objects of the program, by the graph that has them.
+    pub(crate) held: HashMap<Handle, Held>,
     pub(crate) captures: Captures,
     /// Live memory that programs allocated or registered, by its address.
     pub(crate) ranges: BTreeMap<Address, Range>,
@@ -129,7 +132,8 @@ pub(crate) struct Stream {
 pub(crate) struct Event {
     pub(crate) context: Handle,
     pub(crate) is_timed: bool,
-    pub(crate) recorded: Option<Instant>,
+    /// Its time since the driver's start.
+    pub(crate) recorded: Option<Duration>,
 }
 
 #[derive(Clone)]

@@ -2,6 +2,9 @@
 //! is being captured.
 
 use std::ffi::c_void;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use warpsmith_emulator::Footprint;
 
@@ -142,9 +145,11 @@ impl Work {
                 let function = function.ok_or(Code::INVALID_VALUE)?;
                 // It may tell other threads that the stream has come so far.
                 driver.order().host_after(lane);
-                // SAFETY: the caller's function, with the caller's data, as its contract says. No
-                // lock is held.
-                unsafe { function(*data as *mut c_void) };
+                tell_if_slow(|| {
+                    // SAFETY: the caller's function, with the caller's data, as its contract says.
+                    // No lock is held.
+                    unsafe { function(*data as *mut c_void) };
+                });
                 Ok(())
             }
             Self::Graph(steps) => run_graph(steps, current, lane),
@@ -156,6 +161,25 @@ impl Work {
             }
             Self::RecordEvent(recorded) => event::record_now(current, *recorded, lane),
         }
+    }
+}
+
+/// Runs a function of the program. If it takes long, a note says why it may never end.
+fn tell_if_slow(function: impl FnOnce()) {
+    const SLOW: Duration = Duration::from_secs(10);
+    let (ended, end) = mpsc::channel::<()>();
+    let watch = thread::Builder::new().spawn(move || {
+        if end.recv_timeout(SLOW) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let text = "a host function on a stream runs for long. The call that enqueues it waits \
+                for it, so it must not wait for that call's thread";
+            report::note_once("slow host function", text);
+        }
+    });
+    function();
+    drop(ended);
+    // Without a thread there is no note.
+    if let Ok(watch) = watch {
+        watch.join().ok();
     }
 }
 

@@ -130,7 +130,7 @@ fn the_driver_answers_as_the_manual_says() {
     let ran = run("facts", &[]);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     let stderr = text(&ran.stderr);
-    let told = "warpsmith: cuUserObjectCreate is not supported\n";
+    let told = "warpsmith: cuIpcGetMemHandle is not supported\n";
     assert_eq!(stderr.matches(told).count(), 1, "{stderr}");
     assert!(!stderr.contains("panicked"), "{stderr}");
 }

@@ -12,14 +12,16 @@ CHECKOUTS is a folder with clones of
     https://github.com/NVIDIA/cutlass
     https://github.com/NVIDIA/numba-cuda
     https://github.com/chelsea0x3b/cudarc
+    https://github.com/Rust-GPU/rust-cuda
+    https://github.com/NVlabs/cuda-oxide
 
 each under its repository's name. Suites whose clone is missing keep their lines of the table. The
 results go to docs/suites.csv and docs/suites.md, a line for each suite, and docs/suite-programs.csv,
-a line for each program. Needs g++ but no GPU:
+a line for each program. Needs g++ and cargo but no GPU:
 
     pip install numpy nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime \\
         nvidia-cuda-nvrtc nvidia-cuda-cccl nvidia-cuda-profiler-api \\
-        nvidia-curand numba-cuda 'pytest<9' pytest-benchmark cffi ml_dtypes filecheck psutil
+        nvidia-curand numba-cuda 'pytest<9' pytest-benchmark cffi ml_dtypes filecheck psutil libclang
 """
 
 import argparse
@@ -32,12 +34,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.dont_write_bytecode = True
+import crates  # noqa: E402
 import indigo  # noqa: E402
 import native  # noqa: E402
 import tests  # noqa: E402
 from programs import ROOT, Toolkit  # noqa: E402
 
-SUITES = {"Indigo": ("IndigoSuite", indigo.suite), **native.SUITES, **tests.SUITES}
+SUITES = {"Indigo": ("IndigoSuite", indigo.suite), **native.SUITES, **tests.SUITES, **crates.SUITES}
 PROGRAMS = ROOT / "docs" / "suite-programs.csv"
 TABLE = ROOT / "docs" / "suites.csv"
 PAGE = ROOT / "docs" / "suites.md"
@@ -130,12 +133,14 @@ def main():
 
             with ThreadPoolExecutor(arguments.jobs) as pool:
                 chosen, left = [], set()
+                start = time.monotonic()
                 for named in suite(checkout, toolkit):
                     if only.search(named[0]):
                         chosen.append(named)
                     else:
                         left.add(named[0])
-                ran = list(pool.map(run, chosen))
+                # Crates are built before it is known what tests they have.
+                ran = [([], time.monotonic() - start), *pool.map(run, chosen)]
         keep(name, ran, left)
     print(TABLE.read_text())
 

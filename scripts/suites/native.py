@@ -112,6 +112,7 @@ WAITS_FOR_HOST = ["p2pBandwidthLatencyTest", "UnifiedMemoryPerf"]
 # Faults of samples, the first of which is meant.
 SAMPLE_FAULTS = {
     "simpleAssert": "assert",
+    "simpleAssert_nvrtc": "assert",
     # Lanes read what later lanes of their warp write, without a barrier in between.
     "dxtc": "race",
     # Threads read the size of a container while others change it by atomics.
@@ -137,6 +138,13 @@ def samples(checkout, _toolkit):
 def sample(checkout, folder, toolkit):
     own = toolkit.folder / folder.name
     shutil.copytree(folder, own)
+    if folder.name.endswith("_nvrtc"):
+        # Their builds put the headers that NVRTC reads beside them.
+        for name in ("cooperative_groups.h", "cooperative_groups", "cuda", "nv"):
+            found = [path for path in (toolkit.cuda / "include", toolkit.cuda / "include" / "cccl")
+                     if (path / name).exists()]
+            if found:
+                (own / name).symlink_to(found[0] / name)
     options = ["-I", checkout / "Common", "-I", own, "-I", own / "inc", "-std=c++17"]
     options += ["-Xcompiler", "-fopenmp", "-Xcompiler", "-w", "-w"]
     sources = []

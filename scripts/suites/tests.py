@@ -1,18 +1,11 @@
-"""Test suites of others: each test is a program.
+"""Test suites in Python: each test is a program. They run under pytest, a process for each file."""
 
-numba-cuda's tests run under pytest, a process for each file. Those of cudarc and cust run in the
-binaries of `cargo test`, a process for each test.
-"""
-
-import re
-import shutil
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
-from programs import Refused, findings, run
+from programs import findings, run
 
 FILE_SECONDS = 600
 
@@ -108,38 +101,4 @@ def numba(checkout, _toolkit):
             yield file.stem, partial(pytest, module, checkout / "testing", options)
 
 
-def cargo(package, options, checkout, toolkit):
-    """The tests of a crate, each in a process of its own."""
-    own = toolkit.folder / checkout.name
-    shutil.copytree(checkout, own, ignore=shutil.ignore_patterns("target", ".git"))
-    environment = {**toolkit.environment, "CARGO_TARGET_DIR": str(toolkit.folder / "cargo"),
-                   "CUDA_LIBRARY_PATH": str(toolkit.cuda), "LIBRARY_PATH": str(toolkit.lib)}
-    command = ["cargo", "test", "--lib", "--no-run", *options]
-    built = subprocess.run(command, cwd=own / package, env=environment, capture_output=True, text=True)
-    binary = re.search(r"Executable .*\((.*)\)", built.stderr)
-    if built.returncode != 0 or binary is None:
-        sys.exit(f"{checkout.name}: {built.stderr[-2000:]}")
-    binary = Path(environment["CARGO_TARGET_DIR"]).parent / binary[1]
-    listed = subprocess.run([binary, "--list", "--format=terse"], env=environment, cwd=own / package,
-                            capture_output=True, text=True, check=True)
-    for test in re.findall(r"^(\S+): test$", listed.stdout, flags=re.M):
-
-        def one(toolkit, test=test):
-            command = [binary, "--exact", test, "--test-threads=1"]
-            try:
-                ended, reports = toolkit.check(command, (0,), own / package, "")
-            except Refused as why:
-                ended, reports = "refused", str(why)
-            return [{"program": test, "planted": RUST.get(test, ""), "reports": reports, "ended": ended}]
-
-        yield test, one
-
-
-RUST = {}
-CUDARC = ["--no-default-features", "--features",
-          "std,driver,nvrtc,f16,cuda-13000,dynamic-loading"]
-
-SUITES = {
-    "numba-cuda": ("numba-cuda", numba),
-    "cudarc": ("cudarc", partial(cargo, "", CUDARC)),
-}
+SUITES = {"numba-cuda": ("numba-cuda", numba)}

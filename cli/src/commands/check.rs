@@ -25,16 +25,21 @@ const LIBRARIES: [&str; 5] = [
 /// Run any program on an emulated GPU that checks every access of its kernels.
 ///
 /// The program loads warpsmith's library in the place of NVIDIA's libcuda.so.1 and libcudart.so. It
-/// has to bring its kernels as PTX. Reports go to stderr. The exit status is 3 if a kernel had a fault, else the
-/// program's.
+/// has to bring its kernels as PTX. Reports go to stderr. The exit status is 3 if a kernel had a
+/// fault, else the program's.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith check -- ./program its arguments
-  warpsmith check --seed 7 -- python train.py")]
+  warpsmith check --seed 7 -- python train.py
+  warpsmith check --schedules 20 -- ./program")]
 pub(crate) struct Args {
     /// Seed of the order of warps and of asynchronous work.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Run the program under so many seeds, from --seed on, until one has a report or the program
+    /// fails.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    schedules: u64,
     /// Go on after data races and reads of unwritten memory: kernels to their end, and the program
     /// after them. Each is reported once for each kernel and line. Other faults stop it as before.
     #[arg(long)]
@@ -63,14 +68,30 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     for name in LIBRARIES {
         link(&driver, &folder.path().join(name))?;
     }
-    let reports = folder.path().join("reports");
+    for schedule in 0..args.schedules {
+        let seed = args.seed.wrapping_add(schedule);
+        let outcome = run_under(args, seed, folder.path())?;
+        let is_clean = matches!(outcome, Outcome::Exited(0));
+        if !is_clean || schedule + 1 == args.schedules {
+            if !is_clean && args.schedules > 1 {
+                writeln!(io::stderr(), "warpsmith: this was --seed {seed}").ok();
+            }
+            return Ok(outcome);
+        }
+    }
+    Ok(Outcome::Exited(0))
+}
+
+/// Runs the program under one seed. The folder has the driver's library.
+fn run_under(args: &Args, seed: u64, folder: &Path) -> Result<Outcome> {
+    let reports = folder.join("reports");
     let (program, arguments) = args.program.split_first().context("no program is given")?;
     let status = Command::new(program)
         .args(arguments)
-        .env("LD_LIBRARY_PATH", search_path(folder.path())?)
-        .env("TRITON_LIBCUDA_PATH", folder.path())
+        .env("LD_LIBRARY_PATH", search_path(folder)?)
+        .env("TRITON_LIBCUDA_PATH", folder)
         .env("WARPSMITH_REPORTS", &reports)
-        .env("WARPSMITH_SEED", args.seed.to_string())
+        .env("WARPSMITH_SEED", seed.to_string())
         .env("WARPSMITH_TIMEOUT", args.timeout.to_string())
         .env(
             "WARPSMITH_KEEP_GOING",

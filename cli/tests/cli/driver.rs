@@ -98,6 +98,21 @@ fn a_program_without_faults_ends_as_it_ends() {
 }
 
 #[test]
+fn a_program_runs_under_seeds_until_one_fails() {
+    let under = |count: &str| {
+        let program = "echo $WARPSMITH_SEED; [ $WARPSMITH_SEED != 7 ]";
+        let options = ["check", "--seed", "5", "--schedules", count];
+        ran(command().args(options).args(["--", "sh", "-c", program]))
+    };
+    let clean = under("2");
+    assert_eq!((clean.code, clean.stdout.as_str()), (0, "5\n6\n"));
+    assert_eq!(clean.stderr, "");
+    let fails = under("9");
+    assert_eq!((fails.code, fails.stdout.as_str()), (1, "5\n6\n7\n"));
+    assert_eq!(fails.stderr, "warpsmith: this was --seed 7\n");
+}
+
+#[test]
 fn a_program_goes_on_after_findings() {
     let files = ["kernel.ptx", "launch.toml"].map(|file| example("missing_barrier", file));
     let checked = |options: &[&str]| {

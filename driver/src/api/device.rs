@@ -26,6 +26,8 @@ const PITCH: i32 = i32::MAX;
 const REGISTERS: i32 = 64 << 10;
 const CLOCK_KHZ: i32 = 1_980_000;
 const TEXTURE_ALIGN: i32 = 512;
+/// Most elements of a texture on linear memory in one dimension.
+const TEXELS_1D: i32 = 1 << 28;
 
 /// Attributes that are not 0, by their numbers in the API.
 const ATTRIBUTES: &[(u32, i32)] = &[
@@ -45,7 +47,16 @@ const ATTRIBUTES: &[(u32, i32)] = &[
     (14, TEXTURE_ALIGN),
     (15, 1), // copies overlap kernels
     (16, MULTIPROCESSORS as i32),
-    (19, 1),         // host memory can be mapped
+    (19, 1),       // host memory can be mapped
+    (21, 131_072), // textures: 1D
+    (22, 131_072), // 2D
+    (23, 65_536),
+    (24, 16_384), // 3D
+    (25, 16_384),
+    (26, 16_384),
+    (27, 32_768), // 2D with layers
+    (28, 32_768),
+    (29, 2048),
     (30, 512),       // surface alignment
     (31, 1),         // concurrent kernels
     (36, 3_201_000), // memory clock in kHz
@@ -54,9 +65,41 @@ const ATTRIBUTES: &[(u32, i32)] = &[
     (39, 2048),      // threads of a multiprocessor
     (40, 1),         // copy engines
     (41, 1),         // unified addresses
-    (51, 32),        // pitch alignment of textures
+    (42, 32_768),    // textures: 1D with layers
+    (43, 2048),
+    (44, 1), // gathers
+    (45, 32_768),
+    (46, 32_768),
+    (47, 8192), // 3D, the other shape
+    (48, 8192),
+    (49, 32_768),
+    (51, 32),     // pitch alignment of textures
+    (52, 32_768), // textures: cubes
+    (53, 32_768), // cubes with layers
+    (54, 2046),
+    (55, 32_768),  // surfaces: 1D
+    (56, 131_072), // 2D
+    (57, 65_536),
+    (58, 16_384), // 3D
+    (59, 16_384),
+    (60, 16_384),
+    (61, 32_768), // 1D with layers
+    (62, 2048),
+    (63, 32_768), // 2D with layers
+    (64, 32_768),
+    (65, 2048),
+    (66, 32_768), // cubes
+    (67, 32_768), // cubes with layers
+    (68, 2046),
+    (69, TEXELS_1D), // textures on linear memory: 1D
+    (70, 131_072),   // 2D
+    (71, 65_000),
+    (72, 2_097_120), // and bytes of its pitch
+    (73, 32_768),    // textures with levels: 2D
+    (74, 32_768),
     (75, COMPUTE_CAPABILITY.0 as i32),
     (76, COMPUTE_CAPABILITY.1 as i32),
+    (77, 32_768),    // textures with levels: 1D
     (78, 1),         // stream priorities
     (79, 1),         // L1 for global memory
     (80, 1),         // L1 for local memory
@@ -64,6 +107,8 @@ const ATTRIBUTES: &[(u32, i32)] = &[
     (82, REGISTERS),
     (83, 1), // managed memory
     (87, 2), // ratio of f32 to f64
+    (89, 1), // the host may use managed memory while kernels run
+    (90, 1), // preemption
     (91, 1), // registered memory has one address
     (95, 1), // cooperative launches
     (97, SHARED_BYTES_OPTIN as i32),
@@ -208,6 +253,6 @@ entries! {
         elements: Out<usize>, _format: u32, _channels: u32, device: Device,
     ) {
         with(device)?;
-        elements.set(0)
+        elements.set(TEXELS_1D as usize)
     }
 }

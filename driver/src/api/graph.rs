@@ -75,6 +75,7 @@ fn instantiate(place: Out<Handle>, graph: Handle) -> Answer {
     let nodes = state.graph(graph)?.ordered()?;
     let handle = state.new_handle();
     state.executables.insert(handle, nodes);
+    state.keep_as(handle, graph);
     place.set(handle)
 }
 
@@ -108,6 +109,9 @@ fn update(executable: Handle, graph: Handle) -> Answer<bool> {
     for (old, new) in nodes.iter_mut().zip(new) {
         old.work = new.work;
     }
+    let replaced = state.keep_as(executable, graph);
+    drop(state);
+    drop(replaced);
     Ok(true)
 }
 
@@ -132,7 +136,11 @@ entries! {
     }
 
     fn cuGraphDestroy: "cuGraphDestroy" @ 10000 (graph: Handle) {
-        let removed = driver()?.state().graphs.remove(&graph);
+        let mut state = driver()?.state();
+        let removed = state.graphs.remove(&graph);
+        let held = state.held.remove(&graph);
+        drop(state);
+        drop(held);
         removed.map(|_| ()).ok_or(Code::INVALID_VALUE)
     }
 
@@ -152,6 +160,7 @@ entries! {
         }
         let handle = state.new_handle();
         state.graphs.insert(handle, clone);
+        state.keep_as(handle, graph);
         place.set(handle)
     }
 
@@ -375,7 +384,11 @@ entries! {
     }
 
     fn cuGraphExecDestroy: "cuGraphExecDestroy" @ 10000 (executable: Handle) {
-        let removed = driver()?.state().executables.remove(&executable);
+        let mut state = driver()?.state();
+        let removed = state.executables.remove(&executable);
+        let held = state.held.remove(&executable);
+        drop(state);
+        drop(held);
         removed.map(|_| ()).ok_or(Code::INVALID_HANDLE)
     }
 }

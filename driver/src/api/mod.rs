@@ -26,6 +26,7 @@ pub(crate) mod pool;
 pub(crate) mod stream;
 pub(crate) mod tensor_map;
 pub(crate) mod texture;
+pub(crate) mod user_object;
 
 use crate::call::Entry;
 
@@ -55,4 +56,5 @@ pub(crate) const ENTRIES: &[&[Entry]] = &[
     stream::ENTRIES,
     tensor_map::ENTRIES,
     texture::ENTRIES,
+    user_object::ENTRIES,
 ];

@@ -3,11 +3,11 @@
 //!
 //! Work is done at the call, so results do not show a missing wait. Vector clocks do: each stream
 //! has one, and the host, whose threads count as one. Work comes after all that the host knew when
-//! it enqueued it.
+//! it enqueued it. The clocks have times too, as if streams went on side by side: those of events.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `clock` | vector clocks |
+//! | `clock` | vector clocks and times |
 //! | `conflict` | accesses, and where two of them overlap |
 //! | `guard` | pages of the host that it must not touch before it has waited |
 
@@ -16,6 +16,7 @@ mod conflict;
 mod guard;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use warpsmith_emulator::Footprint;
 
@@ -23,7 +24,7 @@ use crate::c::Handle;
 use crate::report;
 use crate::state::State;
 
-use clock::Clock;
+use clock::{Clock, Watch};
 use conflict::{Access, overlap};
 pub(crate) use conflict::{all_of, parts};
 use guard::{Guard, Guarded};
@@ -32,6 +33,9 @@ use guard::{Guard, Guarded};
 const MOST_PENDING: usize = 4096;
 /// Most parts of memory that they name together.
 const MOST_PARTS: usize = 1 << 20;
+
+/// What a recorded event takes of its stream's time, so that no two have one time.
+const EVENT: Duration = Duration::from_micros(1);
 
 /// The legacy stream's names.
 const LEGACY: [Handle; 2] = [0, 1];
@@ -78,6 +82,7 @@ pub(crate) struct Ticket {
     agent: usize,
     epoch: u64,
     clock: Clock,
+    begun: Instant,
 }
 
 /// Work that the host has not waited for.
@@ -104,6 +109,7 @@ pub(crate) struct Order {
     parts: usize,
     told: BTreeSet<String>,
     guard: Guard,
+    watch: Watch,
 }
 
 impl Order {
@@ -145,6 +151,7 @@ impl Order {
     /// Begins a piece of work.
     pub(crate) fn begin(&mut self, lane: Lane) -> Ticket {
         let mut clock = self.before(lane);
+        clock.time = clock.time.max(self.watch.now());
         let agent = self.agent(lane);
         let epoch = clock.advance(agent);
         self.clocks[agent] = clock.clone();
@@ -153,12 +160,24 @@ impl Order {
             agent,
             epoch,
             clock,
+            begun: Instant::now(),
         }
+    }
+
+    /// A lane's work that began then has taken so long.
+    fn pass(&mut self, ticket: &Ticket, taken: Duration) -> Duration {
+        let end = ticket.clock.time + taken;
+        let time = &mut self.clocks[ticket.agent].time;
+        *time = end.max(*time);
+        end
     }
 
     /// Ends it: what it is called, and what it read and wrote. Tells of each earlier access that it
     /// does not come after.
     pub(crate) fn end(&mut self, ticket: Ticket, what: String, touched: Footprint, state: &State) {
+        let taken = ticket.begun.elapsed();
+        self.pass(&ticket, taken);
+        self.watch.add(taken);
         let access = Access {
             what,
             stream: ticket.lane.stream,
@@ -202,10 +221,14 @@ impl Order {
         }
     }
 
-    /// Records an event after the work of a lane.
-    pub(crate) fn record(&mut self, event: Handle, lane: Lane) {
+    /// Records an event after the work of a lane, and gives its time.
+    pub(crate) fn record(&mut self, event: Handle, lane: Lane) -> Duration {
         let ticket = self.begin(lane);
-        self.events.insert(event, ticket.clock);
+        let mut clock = ticket.clock.clone();
+        clock.time = self.pass(&ticket, EVENT);
+        let time = clock.time;
+        self.events.insert(event, clock);
+        time
     }
 
     /// What the lane does next comes after what the event recorded.
@@ -279,6 +302,7 @@ impl Order {
 
     /// Forgets what the host has waited for: all that comes later knows it.
     fn settle(&mut self) {
+        self.watch.wait_until(self.host.time);
         let (host, parts) = (&self.host, &mut self.parts);
         self.pending.retain(|pending| {
             let is_open = host.get(pending.agent) < pending.epoch;

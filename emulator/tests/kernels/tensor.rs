@@ -40,6 +40,16 @@ fn descriptors_lead_to_what_was_written() {
     }
 }
 
+/// CUTLASS's matrices begin at any multiple of 128 bytes.
+#[test]
+fn a_matrix_may_begin_inside_of_the_pattern_by_addresses() {
+    let ran = Case::new("pass", "wgmma_pattern_by_addresses", 1, 128)
+        .zeros(512)
+        .run();
+    assert!(ran.result.is_ok(), "{:?}", ran.result);
+    assert_eq!(ran.buffers[0], [16_f32.to_bits(); 512]);
+}
+
 #[test]
 fn all_warps_of_a_warpgroup_come_to_a_wgmma() {
     check(&warpgroup("wgmma_that_lanes_miss"), FaultKind::Deadlock);

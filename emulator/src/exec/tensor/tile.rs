@@ -151,11 +151,12 @@ fn check(tile: Tile) -> Checked<Descriptor> {
     }
     let descriptor = Descriptor::decode(bits);
     let want = descriptor.wanted_base_offset();
-    if descriptor.base_offset != want {
+    // 0 is the pattern by addresses, which is what TMA writes, wherever the matrix begins.
+    if descriptor.base_offset != 0 && descriptor.base_offset != want {
         let span = descriptor.swizzle.span();
         let message = format!(
             "{} of `wgmma` starts at shared address 0x{:x}, inside of the pattern of a {span}-byte \
-             swizzle, which repeats every {} bytes: its descriptor's base offset must be {want}, not {}",
+             swizzle, which repeats every {} bytes: its descriptor's base offset must be 0 or {want}, not {}",
             tile.name,
             descriptor.start,
             8 * span,

@@ -3,8 +3,9 @@
 //! A matrix is `extent` rows of A (columns of B) by 32 bytes of k. It consists of 16-byte units,
 //! contiguous along k (K-major) or along the other dimension (MN-major). With a swizzle of `span`
 //! bytes, the units within each line of `span` bytes are permuted. The bits of the *address* from
-//! bit 4 on are xored with those from bit 7 on, minus the base offset. So a matrix must begin at a
-//! multiple of eight lines, or have a base offset that says how far it is from one.
+//! bit 4 on are xored with those from bit 7 on, minus the base offset. A matrix that was written by
+//! addresses, as TMA does, has the base offset 0 wherever it begins. Another may have one that says
+//! how far its start is from a multiple of eight lines.
 //!
 //! | | element (row, byte of k) at |
 //! |---|---|
@@ -76,8 +77,8 @@ impl Descriptor {
         }
     }
 
-    /// The base offset that the start address requires: the number of 128-byte lines since the
-    /// pattern began.
+    /// The base offset of a matrix whose pattern begins with it: the number of 128-byte lines since
+    /// the pattern by addresses began.
     pub(crate) fn wanted_base_offset(&self) -> u32 {
         match self.swizzle {
             Swizzle::None => 0,
