@@ -2,6 +2,7 @@
 
 use super::blocks::{BLOCK_SLOTS, line_of};
 use super::desc::{KEY, ScoreDesc};
+use super::dropout::{DROPOUT_SLOTS, is_of_dropout};
 use super::function::{MOST_VALUES, ScoreFunction, Step};
 use crate::fuse::{
     Body, Filling, Fragment, Scalar, Skeleton, Value, builtin_fragment, builtin_skeleton,
@@ -15,7 +16,9 @@ use abi::entry::Entry;
 use std::collections::HashMap;
 
 /// Words of 64 bits behind a kernel's parameters, and which is which.
-pub(super) const SLOTS: usize = VALUES + MOST_VALUES + BLOCK_SLOTS;
+pub(super) const SLOTS: usize = VALUES + MOST_VALUES + BLOCK_SLOTS + DROPOUT_SLOTS;
+/// What dropout reads.
+pub(super) const DROPOUT: usize = SLOTS - DROPOUT_SLOTS;
 /// The factor of `q @ k^T`.
 pub(super) const SCALE: usize = 0;
 /// The soft cap.
@@ -98,10 +101,17 @@ impl ScoreCall {
                 fragments: &mut fragments,
             };
             let body = match hole {
-                "is_scored" => return Ok(flag(self.desc.changes)),
+                "is_scored" => return Ok(flag(self.desc.changes || self.desc.dropout)),
                 "is_sparse" => return Ok(flag(self.desc.blocks.is_some())),
                 "is_changed" => writer.flag_of_changed()?,
                 "shown" => writer.shown()?,
+                "is_dropped" => return Ok(flag(self.desc.dropout)),
+                _ if is_of_dropout(hole) => {
+                    if !self.desc.dropout {
+                        return Ok(Some(Filling::Nothing));
+                    }
+                    writer.dropout(hole)?
+                }
                 _ if line_of(hole).is_some() => {
                     let line = line_of(hole).filter(|_| self.desc.blocks.is_some());
                     let Some(line) = line else {
@@ -181,7 +191,7 @@ enum Stored {
 pub(super) struct Writer<'w> {
     pub(super) of: &'w ScoreCall,
     /// Index of the parameter that has the slots.
-    param: usize,
+    pub(super) param: usize,
     pub(super) body: Body,
     pub(super) arch: (u32, u32),
     /// Whether the kernel has no approximate instructions.

@@ -22,6 +22,8 @@ pub(in crate::ops) struct ScoreDesc {
     /// Whether the gradient of the bias is written.
     pub(in crate::ops) d_bias: bool,
     pub(in crate::ops) blocks: Option<BlocksDesc>,
+    /// Whether probabilities are dropped.
+    pub(in crate::ops) dropout: bool,
 }
 
 /// A block mask.
@@ -83,6 +85,7 @@ impl ScoreDesc {
             | tensor(self.bias) << 8
             | tensor(self.mask) << 24
             | u64::from(self.changes) << 40
+            | u64::from(self.dropout) << 43
             | (self.blocks).map_or(0, |blocks| 1 | u64::from(blocks.reads_cells) << 1) << 41;
         let mut key = [0; KEY];
         key[0] = flags;
@@ -114,6 +117,7 @@ impl fmt::Display for ScoreDesc {
             ("mask_function", self.mask_function[0] != 0),
             ("d_bias", self.d_bias),
             ("block_mask", self.blocks.is_some()),
+            ("dropout", self.dropout),
         ] {
             if is_there {
                 write!(f, " {name}")?;

@@ -2,9 +2,10 @@
 
 use super::blocks;
 use super::compose::{
-    ALIBI, BIAS, D_BIAS, INVERSE_CAP, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall, VALUES,
+    ALIBI, BIAS, D_BIAS, DROPOUT, INVERSE_CAP, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall, VALUES,
 };
 use super::desc::{ScoreDesc, TensorDesc};
+use super::dropout;
 use super::function::{MOST_STEPS, MOST_VALUES};
 use super::{AttentionBias, AttentionMask, ScoreOptions, with_tensor};
 use crate::ops::attention::block_mask::BlockMask;
@@ -78,6 +79,12 @@ impl ScoreOptions<'_> {
             blocks.check(&shape)?;
             values += blocks.function.iter().flat_map(|of| of.values()).count();
         }
+        if let Some(dropout) = self.dropout
+            && !(0.0..1.0).contains(&dropout.p)
+        {
+            let got = format!("{:?}", dropout.p);
+            return Err(Error::value("dropout", got, "at least 0 and below 1"));
+        }
         match values > MOST_VALUES {
             true => Err(Error::out_of_bounds(
                 "values of score and mask",
@@ -118,7 +125,7 @@ impl ScoreOptions<'_> {
         extents: &Extents,
         (softcap, softmax_scale, pairs_keys): (bool, f32, bool),
     ) -> Result<Option<ScoreDesc>> {
-        if !self.any() && self.blocks.is_none() {
+        if !self.are_placed() {
             return Ok(None);
         }
         let shape = extents.shape_of_scores();
@@ -126,6 +133,7 @@ impl ScoreOptions<'_> {
         let mut desc = ScoreDesc {
             changes,
             blocks: self.blocks.map(blocks::describe),
+            dropout: self.drops().is_some(),
             softcap: softcap && changes,
             alibi: self.alibi.is_some(),
             function: self.function.map_or([0; 2 * MOST_STEPS], |of| of.key()),
@@ -198,6 +206,10 @@ impl ScoreOptions<'_> {
             *slot = value;
         }
         call.memory.extend(memory);
+        if let Some(dropout) = self.drops() {
+            let heads = check::extent("heads_q", extents.heads_q)?;
+            call.slots[DROPOUT..].copy_from_slice(&dropout::slots(&dropout, heads));
+        }
         Ok(Some(call))
     }
 }
