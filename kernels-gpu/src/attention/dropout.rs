@@ -5,11 +5,11 @@
 //! |---|---|---|
 //! | `is_dropped` | a flag | 1 |
 //! | `keep_of_keys` | probabilities of eight pairs | 0 for those that are dropped |
-//! | `undropped` | 1 / row sum | that times 1 / (1 - p) |
+//! | `kept_factor` | a number | 1 / (1 - p) |
 //! | `keeps`, `keeps_of_keys`, `keeps_of_queries` | bits | 1 for each of one or eight pairs that is kept |
 //! | `kept` | two numbers; two bits | each times 1 / (1 - p), or 0 if its bit is |
 //!
-//! Each but the last, `is_dropped` and `undropped` is told batch, head, query and key. Of eight pairs
+//! Each whose name begins with `keep` is told batch, head, query and key. Of eight pairs
 //! these are the first: `query` and 8 behind it, with `key`, the next, and 8 behind them, in the order
 //! that accumulators of 16 rows have. In holes that end in `_of_queries` rows are keys. `query` and
 //! `key` are then those of a fragment that begins at multiples of 16.
@@ -38,11 +38,18 @@ pub(crate) fn keep_of_keys(p: [f32; 8], at: Place, query: u32, key: u32) -> [f32
     [a, b, c, d, e, f, g, h]
 }
 
-/// What a row's values are multiplied by at the end, for that without dropout.
+/// Multiplies sums of kept values, or what they are multiplied by, by 1 / (1 - p).
 #[inline(always)]
-pub(crate) fn undropped(mut inverse_sum: f32) -> f32 {
-    hole!(through "undropped", [inverse_sum] <- []);
-    inverse_sum
+pub(crate) fn scale(sums: &mut [f32]) {
+    if is_dropped() {
+        let factor: u32;
+        hole!("kept_factor", [factor] <- []);
+        let mut idx = 0;
+        while idx < sums.len() {
+            sums[idx] *= f32::from_bits(factor);
+            idx += 1;
+        }
+    }
 }
 
 /// 1 if the pair is kept.

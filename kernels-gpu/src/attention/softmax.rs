@@ -11,8 +11,6 @@ use core::marker::PhantomData;
 
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
 
-use super::dropout::undropped;
-
 /// How a kernel computes powers, and how many lanes share a row.
 pub(super) trait Exponential {
     /// Lanes that share a row, a power of two.
@@ -120,7 +118,7 @@ impl<X: Exponential, const M: usize, const H: usize> OnlineSoftmax<X, M, H> {
                 let sum = row_sum[i][half];
                 // Not subnormal: the power of the row's largest score is in it.
                 if sum != 0.0 {
-                    inverse_sum[i][half] = undropped(X::rcp(sum));
+                    inverse_sum[i][half] = X::rcp(sum);
                     lse[i][half] = (row_max[i][half] + X::log2(sum)) * LN_2;
                 }
             }

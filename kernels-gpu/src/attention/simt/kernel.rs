@@ -421,7 +421,8 @@ impl<
     unsafe fn epilogue(&self, softmax: &OnlineSoftmax<ROWS>, o: &mut Accumulator<ROWS, COLUMNS>) {
         let params = self.params;
         // SAFETY: the caller's promise: all lanes are here.
-        let normalizer = unsafe { softmax.finalize() };
+        let mut normalizer = unsafe { softmax.finalize() };
+        dropout::scale(normalizer.inverse_sum.as_flattened_mut());
         for row in 0..ROWS {
             for column in 0..COLUMNS {
                 o[row][column] *= normalizer.inverse_sum[row][0];

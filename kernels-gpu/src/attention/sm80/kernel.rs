@@ -63,7 +63,8 @@ pub(super) unsafe fn flash_fwd<
         let mut softmax =
             OnlineSoftmax::<M>::new(sink_log2(arguments.sink, block.head_idx), block.lane);
         block.keys::<E, M, N, D>(&mut softmax, &mut o);
-        let normalizer = softmax.finalize();
+        let mut normalizer = softmax.finalize();
+        dropout::scale(normalizer.inverse_sum.as_flattened_mut());
         // Recomputed: keeping this through the loop over keys would take registers that there are
         // not.
         let coord = TileCoord::new::<TILE_M>(params);

@@ -342,6 +342,7 @@ impl<C: Config> Forward<'_, C> {
             v_stage.release(Readers::OneBlock);
             let sums = o.registers_mut()[0].as_mut();
             if is_last {
+                dropout::scale(sums);
                 let to = (done.output_tile(), self.results(at.order.consumer_idx));
                 outputs.store(params, tile_rows, to, &factors, sums, C::pair);
                 if is_end {

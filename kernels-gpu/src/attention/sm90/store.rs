@@ -23,7 +23,6 @@ use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use super::rows::{First, Row, RowMap};
 use super::softmax::{ROWS, Softmax};
 use super::ticket::OutputTile;
-use crate::attention::dropout::undropped;
 
 /// Lanes that hold a row of the accumulators.
 const QUAD: u32 = 4;
@@ -154,7 +153,6 @@ impl Outputs {
             while i < ROWS {
                 let max = softmax.max[i] * params.softmax_scale_log2;
                 (factors[i], lse[i]) = end(max, sums[i], sinks_log2[i]);
-                factors[i] = undropped(factors[i]);
                 i += 1;
             }
             if params.write_lse != 0 && rows.lane.is_multiple_of(QUAD) {

@@ -28,7 +28,7 @@ pub(super) fn slots(dropout: &Dropout, heads: u32) -> [u64; DROPOUT_SLOTS] {
 pub(super) fn is_of_dropout(hole: &str) -> bool {
     let holes = [
         "keep_of_keys",
-        "undropped",
+        "kept_factor",
         "keeps",
         "keeps_of_keys",
         "keeps_of_queries",
@@ -57,11 +57,9 @@ impl Writer<'_> {
                     self.body.output(idx, kept)?;
                 }
             }
-            "undropped" => {
-                let inverse_sum = self.body.input_f32(0);
+            "kept_factor" => {
                 let factor = self.half(ROUNDS + 1, 0, Scalar::F32);
-                let product = self.apply("f32_mul", &[inverse_sum, factor])?;
-                self.body.output(0, product)?;
+                self.body.output(0, factor)?;
             }
             "keeps" => {
                 let place = self.four(0);
