@@ -26,12 +26,12 @@ use super::clear::clear_rows;
 use super::kernel::{Config, Forward};
 use super::mask::RowMask;
 use super::order_barrier::OrderBarrier;
-use super::rows::{First, RowMap};
-use super::softmax::{ROWS, Rescale, Softmax};
+use super::rows::RowMap;
+use super::softmax::{Rescale, Softmax};
 use super::store::Factors;
 use super::ticket::{Blocks, Ticket, Tickets};
 use crate::attention::dropout::{self, is_dropped};
-use crate::attention::score::{self, Place, is_scored};
+use crate::attention::score::is_scored;
 use crate::attention::sparse::{is_changed, is_sparse};
 
 /// The probabilities of a tile's block of keys, in registers.
@@ -128,7 +128,7 @@ impl<C: Config> Forward<'_, C> {
             while let Some(next) = self.step(&mut at, &mut p, o) {
                 o = next;
                 let is_together = self.call.launch.flags & ROWS_ALONE == 0;
-                if is_together && self.call.params.softcap_scale == 0.0 && !is_scored() {
+                if is_together && self.call.params.softcap_scale == 0.0 && !is_dropped() {
                     o = self.whole_steps(&mut at, &mut p, o);
                 }
             }
@@ -273,7 +273,15 @@ impl<C: Config> Forward<'_, C> {
                 v_stage.release(Readers::OneBlock);
                 p.tie(); // its registers were read by `wgmma`s until here
                 tie(&mut s.registers_mut()[0]);
-                let scores = s.registers()[0].as_ref();
+                let scores = s.registers_mut()[0].as_mut();
+                if is_scored() {
+                    self.change(
+                        scores,
+                        at.ticket,
+                        at.order.consumer_idx * self.call.rows.queries(),
+                        at.block,
+                    );
+                }
                 let sums = o.registers_mut()[0].as_mut();
                 at.softmax
                     .update_whole(scores, scale_log2, p, sums, C::pair);
@@ -380,47 +388,6 @@ impl<C: Config> Forward<'_, C> {
         }
     }
 
-    /// Zeros the probabilities that are dropped; otherwise as [`finish_scores`](Self::finish_scores).
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(always)]
-    unsafe fn drop(&self, p: &mut [f32], ticket: Ticket, query_of_tile: u32, block: u32) {
-        if is_dropped() {
-            // SAFETY: passed on to the caller.
-            let (place, [first_query, before]) = unsafe { ticket.place() };
-            let first_key = before + block * C::TILE.tile_n;
-            let rows = (self.call.rows, query_of_tile);
-            let (row, column) = first_of_thread::<C>(rows, first_key);
-            let row = self.call.rows.row(row, 0);
-            let at = Place {
-                head: place.head + row.head,
-                ..place
-            };
-            let mut i = 0;
-            while i < p.len() {
-                let eight = [
-                    p[i],
-                    p[i + 1],
-                    p[i + 2],
-                    p[i + 3],
-                    p[i + 4],
-                    p[i + 5],
-                    p[i + 6],
-                    p[i + 7],
-                ];
-                let key = column + 8 * (i / 4) as u32;
-                let eight = dropout::keep_of_keys(eight, at, first_query + row.query, key);
-                let mut of_eight = 0;
-                while of_eight < 8 {
-                    p[i + of_eight] = eight[of_eight];
-                    of_eight += 1;
-                }
-                i += 8;
-            }
-        }
-    }
-
     /// Applies the softcap, if there is one, and what fills the holes. Scores are those of a
     /// warpgroup's rows and a block of keys. The rows' first query is `query_of_tile` of the ticket's
     /// tile.
@@ -449,51 +416,8 @@ impl<C: Config> Forward<'_, C> {
         if is_changed(partial) {
             cold_path();
             // SAFETY: passed on to the caller.
-            let (place, [first_query, before]) = unsafe { ticket.place() };
-            change::<C>(
-                scores,
-                (self.call.rows, query_of_tile),
-                (place, first_query),
-                before + block * C::TILE.tile_n,
-            );
+            unsafe { self.change(scores, ticket, query_of_tile, block) };
         }
-    }
-}
-
-/// A thread's first row, and its first column of a block of keys.
-#[inline(always)]
-fn first_of_thread<C: Config>(
-    (rows, query_of_tile): (C::Rows, u32),
-    first_key: u32,
-) -> (First, u32) {
-    // Opaque, so that what depends only on the thread is not kept in registers across blocks.
-    let thread = opaque(thread::thread_idx_x());
-    let (warp, lane) = (thread % WARPGROUP / 32, thread % 32);
-    let first_row = rows.first(query_of_tile, [16 * warp, lane / 4]);
-    (first_row, first_key + lane % 4 * 2)
-}
-
-/// Makes of scores what the call wants.
-#[inline(always)]
-fn change<C: Config>(
-    s: &mut [f32],
-    (rows, query_of_tile): (C::Rows, u32),
-    (place, first_query): (Place, u32),
-    first_key: u32,
-) {
-    let (first_row, column) = first_of_thread::<C>((rows, query_of_tile), first_key);
-    let mut i = 0;
-    while i < s.len() {
-        let row = rows.row(first_row, 8 * (i / 2 % ROWS) as u32);
-        let at = Place {
-            head: place.head + row.head,
-            ..place
-        };
-        let key = column + 8 * (i / 4) as u32;
-        let pair = [s[i], s[i + 1]];
-        let [first, second] = score::of_keys(pair, at, first_query + row.query, key);
-        (s[i], s[i + 1]) = (first, second);
-        i += 2;
     }
 }
 

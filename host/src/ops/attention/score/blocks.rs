@@ -1,8 +1,9 @@
 //! Fills the holes of block masks (`kernels-gpu/src/attention/sparse.rs`).
 
-use super::compose::{At, DROPOUT, ScoreCall, Writer};
+use super::compose::{DROPOUT, ScoreCall, Writer};
 use super::desc::BlocksDesc;
 use super::function::Step;
+use super::places::At;
 use super::prepare::byte_strides;
 use crate::fuse::{Body, Scalar, Value};
 use crate::ops::attention::block_mask::BlockMask;

@@ -16,6 +16,8 @@ pub(in crate::ops) struct ScoreDesc {
     pub(super) function: [u64; 2 * MOST_STEPS],
     pub(super) bias: Option<TensorDesc>,
     pub(super) alibi: bool,
+    /// Whether all positions of ALiBi are numbers that f32 has.
+    pub(super) is_near: bool,
     pub(super) mask: Option<TensorDesc>,
     /// The fragment that is the mask; zeros if there is none.
     pub(super) mask_function: [u64; 2],
@@ -86,6 +88,7 @@ impl ScoreDesc {
             | tensor(self.mask) << 24
             | u64::from(self.changes) << 40
             | u64::from(self.dropout) << 43
+            | u64::from(self.is_near) << 44
             | (self.blocks).map_or(0, |blocks| 1 | u64::from(blocks.reads_cells) << 1) << 41;
         let mut key = [0; KEY];
         key[0] = flags;

@@ -6,6 +6,7 @@ mod compose;
 mod desc;
 mod dropout;
 mod function;
+mod places;
 mod prepare;
 mod steps;
 

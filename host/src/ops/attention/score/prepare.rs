@@ -14,6 +14,9 @@ use crate::ops::check;
 use crate::ops::gemm::Memory;
 use crate::{Element, Error, Result, Stream, Tensor};
 
+/// Most positions of a sequence for ALiBi in f32: sums with a tile's rows beyond them are exact too.
+const NEAREST_FAR: usize = 1 << 23;
+
 /// Batch, heads, queries, keys.
 type Shape = [usize; 4];
 
@@ -136,6 +139,7 @@ impl ScoreOptions<'_> {
             dropout: self.drops().is_some(),
             softcap: softcap && changes,
             alibi: self.alibi.is_some(),
+            is_near: self.alibi.is_some() && shape[2].max(shape[3]) <= NEAREST_FAR,
             function: self.function.map_or([0; 2 * MOST_STEPS], |of| of.key()),
             ..ScoreDesc::default()
         };
