@@ -26,6 +26,7 @@
 
 pub mod blocks;
 pub mod decode;
+pub mod dropout;
 mod lengths;
 pub(crate) mod mask;
 pub mod merge;

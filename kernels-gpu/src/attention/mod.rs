@@ -11,6 +11,7 @@
 
 #[cfg(feature = "attention")]
 mod blocks;
+pub(crate) mod dropout;
 pub(crate) mod lengths;
 #[cfg(feature = "attention")]
 mod merge;

@@ -12,6 +12,7 @@
 //! | `bf16_from_f32` | a word of as many elements as it holds |
 //! | `f32_odd_of_f64` | a value rounded to odd, from which narrower floats are rounded |
 //! | `score_alibi` | what attention does to a score |
+//! | `philox_mix`, `dropout_kept` | what dropout of attention is made of |
 //! | `.._sm89` | the same bits by an instruction of that architecture and later ones |
 
 /// Functions, one a line.
@@ -37,6 +38,7 @@ macro_rules! fragments_for {
     )*};
 }
 
+pub mod dropout;
 pub mod f32;
 pub mod f64;
 pub mod integer;

@@ -49,6 +49,9 @@ fragments! {
         query.wrapping_add(seqlen_k.wrapping_sub(seqlen_q));
     score_alibi(score: f32, slope: f32, own: u32, key: u32) -> f32 =
         math::fma(-slope, (own.wrapping_sub(key) as i32).unsigned_abs() as f32, score);
+    score_position(index: u32) -> f32 = index.cast_signed() as f32;
+    score_alibi_near(score: f32, slope: f32, own: f32, key: f32) -> f32 =
+        math::fma(-slope, (own - key).abs(), score);
     score_keep_hidden(old: f32, new: f32) -> f32 = if old <= -1e18 { old } else { new };
     score_unless_zero(x: f32, p: f32) -> f32 = if p == 0.0 { 0.0 } else { x };
     score_and(a: u32, b: u32) -> u32 = a & b;

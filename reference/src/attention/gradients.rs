@@ -2,7 +2,8 @@
 //! of a sink.
 //!
 //! With `S` the scaled (and capped) scores, `P_ij = exp(S_ij - lse_i)` for every pair that the mask
-//! leaves, `G = dO V^T` and `delta_i = sum_c o_ic dO_ic`:
+//! leaves, `G = dO V^T` and `delta_i = sum_c o_ic dO_ic` (dropout multiplies P in dV, and G, by 0 or its
+//! factor):
 //!
 //! `dV = P^T dO`, `dS = P (G - delta)` (times `1 - (S / c)^2` with a softcap c), `dQ = scale dS K`,
 //! `dK = scale dS^T Q`. Those of a key head add up over the query heads that share it. A query with
@@ -359,6 +360,7 @@ impl HeadSums {
                 );
                 let place = Place {
                     at: [sequence, head, i, j],
+                    heads: inputs.q.dim().1,
                     seqlen_q,
                     seqlen_k,
                 };

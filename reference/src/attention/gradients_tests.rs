@@ -4,7 +4,7 @@ use abi::DType;
 use ndarray::{Array3, Axis, Ix2, Ix3};
 use proptest::prelude::*;
 
-use super::super::{AttentionOptions, Band, ScoreFunction, SequencePositions, packed};
+use super::super::{AttentionOptions, Band, Dropout, ScoreFunction, SequencePositions, packed};
 use super::*;
 use crate::Model;
 
@@ -120,7 +120,7 @@ impl Problem {
     }
 
     /// Options for scores, of which some are there.
-    fn scores(&self, [bias, per_batch, alibi, mask, function]: [bool; 5]) -> ScoreOptions {
+    fn scores(&self, [bias, per_batch, alibi, mask, function, dropout]: [bool; 6]) -> ScoreOptions {
         let longest = |len: fn(&SequencePositions) -> usize| {
             let lengths = self.sequences.iter().map(len);
             lengths.max().unwrap_or(0)
@@ -147,6 +147,11 @@ impl Problem {
                 },
                 most: [4.0, 16.0],
                 roundoffs: [1.0, 1.0],
+            }),
+            dropout: dropout.then_some(Dropout {
+                p: 0.3,
+                seed: 5,
+                offset: 7,
             }),
         }
     }
@@ -183,7 +188,7 @@ proptest! {
         softmax_scale in prop::option::of(-1.5..1.5_f32),
         softcap in prop::option::of(0.5..3.0_f32),
         sink in any::<bool>(),
-        scores in prop::array::uniform5(any::<bool>()),
+        scores in prop::array::uniform6(any::<bool>()),
         seed in 0.0..0.6_f64,
     ) {
         let (mut q, mut k) = (0, 0);

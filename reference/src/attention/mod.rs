@@ -19,7 +19,8 @@
 //!
 //! `|o_c - O_c| <= (sum_j (P_j e_j + lost + p_lost) |v_jc| + |O_c| E) / (1 - E)`
 //!
-//! plus the division and the rounding of the output. The bound of `lse` is that of logsumexp in
+//! plus the division and the rounding of the output. Dropout multiplies some `P_j` by 0 and the others
+//! by its factor, which is two roundings more. The bound of `lse` is that of logsumexp in
 //! [`crate::reduce`].
 
 mod gradients;
@@ -37,6 +38,7 @@ use abi::DType;
 use ndarray::{Array2, Array3, ArrayView3, ArrayView4, Axis};
 use rayon::prelude::*;
 
+pub use abi::attention::dropout::Dropout;
 pub use gradients::{
     AttentionGradExpected, AttentionGradInputs, AttentionGradModel, AttentionGradOptions, gradients,
 };
@@ -250,6 +252,7 @@ pub fn packed(
     let results = of_heads((q, k, v), sequences, |(s, h), q, k, v| {
         let head = Head {
             place: (s, h),
+            heads: heads_q,
             k,
             v,
             scale,

@@ -57,6 +57,12 @@ impl Query<'_> {
             p * (exponent.exp() * exponential - 1.0) + TINY32
         };
         let (g, g_error) = dot(&self.d_o, v, model.scores);
+        let (factor, roundings) = self.options.scores.kept(place.at, place.heads);
+        let kept = |(x, error): Inexact| {
+            let error = factor * error;
+            (factor * x, error + roundings * (factor * x.abs() + error))
+        };
+        let (g, g_error) = kept((g, g_error));
         let h = g - delta.0;
         let h_error = (g_error + delta.1) * (1.0 + U32) + U32 * h.abs();
         let times_p = |(h, h_error): Inexact| {
@@ -82,7 +88,7 @@ impl Query<'_> {
             )
         };
         Some(Pair {
-            p: rounded((p, p_error)),
+            p: rounded(kept((p, p_error))),
             ds: rounded((ds, ds_error)),
             of_score,
         })

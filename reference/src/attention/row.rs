@@ -11,6 +11,8 @@ use crate::softmax::{Row, Scores};
 pub(super) struct Head<'a> {
     /// The sequence and the query head.
     pub(super) place: (usize, usize),
+    /// Number of query heads.
+    pub(super) heads: usize,
     pub(super) k: Array2<f64>,
     pub(super) v: Array2<f64>,
     pub(super) scale: f64,
@@ -34,6 +36,7 @@ impl Head<'_> {
         for j in (0..seqlen_k).filter(|&j| mask.sees((i, seqlen_q), (j, seqlen_k))) {
             let place = Place {
                 at: [self.place.0, self.place.1, i, j],
+                heads: self.heads,
                 seqlen_q,
                 seqlen_k,
             };
@@ -65,6 +68,9 @@ impl Head<'_> {
         let row = Row::new(&scores, &known, &model.softmax);
         let lost = row.lost + model.p_lost;
         for ((&j, &p), &e) in visible.iter().zip(&row.probs).zip(&row.errors) {
+            let at = [self.place.0, self.place.1, i, j];
+            let (factor, roundings) = self.options.scores.kept(at, self.heads);
+            let (p, e, lost) = (factor * p, e + roundings, factor * lost);
             let v = self.v.index_axis(Axis(0), j);
             o.scaled_add(p, &v);
             terms.zip_mut_with(&v, |sum: &mut f64, v: &f64| {

@@ -5,7 +5,7 @@
 
 use ndarray::ArrayD;
 
-use super::SequencePositions;
+use super::{Dropout, SequencePositions};
 use crate::ReferenceError;
 use crate::precision::{ETA32, U32};
 
@@ -21,6 +21,8 @@ pub struct ScoreOptions {
     pub alibi: Option<ArrayD<f64>>,
     /// False hides a key; broadcasts as the bias does.
     pub mask: Option<ArrayD<bool>>,
+    /// Drops probabilities.
+    pub dropout: Option<Dropout>,
 }
 
 /// A function of a score at `[batch, head, query, key]`.
@@ -49,6 +51,8 @@ impl PartialEq for ScoreFunction {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) at: [usize; 4],
+    /// Number of query heads.
+    pub(super) heads: usize,
     pub(super) seqlen_q: usize,
     pub(super) seqlen_k: usize,
 }
@@ -57,8 +61,22 @@ pub(super) struct Place {
 pub(super) type Inexact = (f64, f64);
 
 impl ScoreOptions {
+    /// Whether scores are changed.
     fn any(&self) -> bool {
-        *self != Self::default()
+        let unchanged = Self {
+            dropout: self.dropout,
+            ..Self::default()
+        };
+        *self != unchanged
+    }
+
+    /// What dropout multiplies the probability of a place by, and the relative error of that.
+    pub(super) fn kept(&self, at: [usize; 4], heads: usize) -> Inexact {
+        match &self.dropout {
+            Some(dropout) if !dropout.keeps(at.map(|x| x as u32), heads as u32) => (0.0, 0.0),
+            Some(dropout) => (1.0 / (1.0 - f64::from(dropout.p)), 3.0 * U32),
+            None => (1.0, 0.0),
+        }
     }
 
     /// The new score, -inf where the key is hidden, and the derivative with respect to the old one.

@@ -34,6 +34,7 @@ pub fn unfused(
     let results = of_heads((q, k, v), sequences, |(s, h), q, k, v| {
         let chain = Chain {
             place: (s, h),
+            heads: heads_q,
             scaled_k: k.mapv(|k| round_to(dtype, k * scale)),
             v,
             sink: options.sink.as_ref().map(|sink| sink[h]),
@@ -61,6 +62,8 @@ pub fn unfused(
 struct Chain<'a> {
     /// The sequence and the query head.
     place: (usize, usize),
+    /// Number of query heads.
+    heads: usize,
     scaled_k: Array2<f64>,
     v: Array2<f64>,
     sink: Option<f64>,
@@ -77,6 +80,7 @@ impl Chain<'_> {
             let at = [self.place.0, self.place.1, i, j];
             let place = Place {
                 at,
+                heads: self.heads,
                 seqlen_q,
                 seqlen_k,
             };
@@ -93,7 +97,9 @@ impl Chain<'_> {
         let mut o = Array1::zeros(self.v.ncols());
         for (&j, score) in visible.iter().zip(scores) {
             let p = round_to(self.dtype, (score - most).exp() / sum);
-            o.scaled_add(p, &self.v.row(j));
+            let at = [self.place.0, self.place.1, i, j];
+            let (factor, _) = self.options.scores.kept(at, self.heads);
+            o.scaled_add(round_to(self.dtype, factor * p), &self.v.row(j));
         }
         o.mapv_into(|o| round_to(self.options.dtype, o))
     }

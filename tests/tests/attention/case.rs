@@ -443,6 +443,23 @@ pub(crate) fn sparse(largest: usize) -> impl Strategy<Value = Case> {
     })
 }
 
+/// Any of these with dropout, half of them without changes of scores.
+pub(crate) fn dropped(largest: usize) -> impl Strategy<Value = Case> {
+    let cases = prop_oneof![dense(largest), ragged(largest), sparse(largest)];
+    cases.prop_flat_map(|case| {
+        let with = super::scores::dropped(case.scores.clone());
+        with.prop_map(move |scores| Case {
+            scores,
+            splits: None,
+            values_v: match case.values_v {
+                Values::Special => Values::Wide,
+                moderate => moderate,
+            },
+            ..case.clone()
+        })
+    })
+}
+
 /// The same with pages.
 pub(crate) fn scored_and_paged(largest: usize) -> impl Strategy<Value = Case> {
     paged(largest).prop_flat_map(with_scores)

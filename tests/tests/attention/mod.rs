@@ -10,6 +10,7 @@ pub(crate) mod blocks;
 pub(crate) mod case;
 pub(crate) mod check;
 mod counters;
+pub(crate) mod dropout;
 mod functions;
 mod jumps;
 mod merging;

@@ -31,6 +31,9 @@ pub(crate) struct Scores {
     pub(crate) function: Option<Function>,
     #[serde(default)]
     pub(crate) blocks: Option<Blocks>,
+    /// The probability of dropping.
+    #[serde(default)]
+    pub(crate) dropout: Option<f32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -131,6 +134,7 @@ pub(crate) struct ScoreInputs {
     alibi: Option<Operand<f32>>,
     function: Option<(Function, ScoreFunction)>,
     blocks: Option<(BlockMask, ArrayD<bool>)>,
+    dropout: Option<reference::Dropout>,
 }
 
 fn broadcast(shape: [usize; 4], which: [bool; 4]) -> Vec<usize> {
@@ -169,6 +173,7 @@ impl ScoreInputs {
             alibi,
             function,
             blocks,
+            dropout,
         } = &case.scores;
         let blocks = blocks.as_ref().map(|of| of.draw(shape, seed + 4, device));
         let of_bias = of_bias.as_ref().map(|of| {
@@ -203,6 +208,11 @@ impl ScoreInputs {
             alibi: alibi.transpose()?,
             function: function.map(|function| (function, function.of_the_library())),
             blocks: blocks.transpose()?,
+            dropout: dropout.map(|p| reference::Dropout {
+                p,
+                seed: seed << 32 | 77,
+                offset: 3,
+            }),
         })
     }
 
@@ -215,6 +225,7 @@ impl ScoreInputs {
                 .map(|bias| each!(bias, of => of.values.clone())),
             alibi: self.alibi.as_ref().map(|of| of.values.clone()),
             mask: self.shown(),
+            dropout: self.dropout,
         }
     }
 
@@ -269,6 +280,10 @@ impl ScoreInputs {
         self.alibi.as_ref().map(|of| &of.tensor)
     }
 
+    pub(crate) fn dropout(&self) -> Option<reference::Dropout> {
+        self.dropout
+    }
+
     pub(crate) fn function(&self) -> Option<&ScoreFunction> {
         self.function.as_ref().map(|(_, function)| function)
     }
@@ -290,6 +305,9 @@ macro_rules! with_scores {
         }
         if let Some(blocks) = scores.blocks() {
             operation = operation.block_mask(blocks);
+        }
+        if let Some(dropout) = scores.dropout() {
+            operation = operation.dropout(dropout.p, dropout.seed, dropout.offset);
         }
         match scores.function() {
             Some(function) => operation.score(function),
@@ -326,7 +344,17 @@ pub(crate) fn any() -> impl Strategy<Value = Scores> {
             alibi,
             function,
             blocks: None,
+            dropout: None,
         })
+}
+
+/// Dropout, with any of the others.
+pub(crate) fn dropped(scores: Scores) -> impl Strategy<Value = Scores> {
+    let p = prop::sample::select(vec![0.0_f32, 0.1, 0.5, 0.875, 0.97]);
+    p.prop_map(move |p| Scores {
+        dropout: Some(p),
+        ..scores.clone()
+    })
 }
 
 fn any_bool() -> impl Strategy<Value = bool> {

@@ -5,6 +5,7 @@
 mod blocks;
 mod check;
 mod conflicts;
+mod dropout;
 mod leaks;
 mod operands;
 mod refused;

@@ -208,14 +208,14 @@ fn offer_all(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Cand
             offer(candidate);
         }
     };
-    if desc.has_blocks() && desc.may_hide_keys() {
+    if desc.is_placed() && desc.may_hide_keys() {
         // Other kernels count blocks from the first key that some query sees.
         return simt::offer(desc, machine, offer);
     }
     if desc.batch_invariant {
         return offer_invariant(desc, machine, offer);
     }
-    if !desc.has_blocks() {
+    if !desc.is_placed() {
         sm90::offer_packed(desc, machine, offer);
         decode::offer(desc, machine, offer);
     }
@@ -238,7 +238,7 @@ fn offer_invariant(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMu
         return;
     }
     let families: &[Offer] = match desc.pages {
-        Some(_) if desc.has_blocks() => &[simt::offer],
+        Some(_) if desc.is_placed() => &[simt::offer],
         Some(_) => return offer_first(&[decode::offer, simt::offer], desc, machine, offer),
         None if desc.may_hide_keys() => &[simt::offer],
         None => &[sm90::offer, sm80::offer, sm75::offer, simt::offer],
@@ -253,7 +253,7 @@ fn offer_invariant(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMu
         });
     });
     // Packed heads, with keys in one part and in blocks as long.
-    if let Some([_, keys]) = of_hopper.filter(|_| !desc.has_blocks()) {
+    if let Some([_, keys]) = of_hopper.filter(|_| !desc.is_placed()) {
         let whole = AttentionDesc {
             key_splits: Some(1),
             ..*desc

@@ -146,6 +146,12 @@ impl AttentionDesc {
         self.score.is_some_and(|score| score.blocks.is_some())
     }
 
+    /// Whether kernels count rows and blocks from the sequence's first query and key, and have one
+    /// query head a tile.
+    pub(in crate::ops) fn is_placed(&self) -> bool {
+        self.has_blocks() || self.score.is_some_and(|score| score.dropout)
+    }
+
     /// Whether there may be keys that no query of their sequence sees.
     pub(in crate::ops) fn may_hide_keys(&self) -> bool {
         self.window_left != UNLIMITED || (self.top_left && self.window_right != UNLIMITED)

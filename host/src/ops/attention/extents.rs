@@ -326,7 +326,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         .into_iter()
         .chain([options.seqused_q, options.seqused_k])
         .any(|lengths| lengths.is_some());
-        let is_scored = options.scores.any() || options.scores.blocks.is_some(); // by the positions of all keys
+        let is_scored = options.scores.are_placed(); // by the positions of all keys
         if varies || is_scored || options.pages.is_some() || extents.is_empty() {
             return Ok(([q, k, v], *extents));
         }

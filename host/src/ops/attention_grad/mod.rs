@@ -210,6 +210,8 @@ impl<'a, T: Float> AttentionGrad<'a, T> {
         alibi(slopes: &'a Tensor<f32>);
         /// The block mask.
         block_mask(mask: &'a BlockMask);
+        /// The dropout of the forward pass: the same bits are drawn.
+        dropout(p: f32, seed: u64, offset: u32);
         /// The function of scores, all of whose steps need a derivative.
         score(function: &'a ScoreFunction);
         /// Packed queries and packed keys.

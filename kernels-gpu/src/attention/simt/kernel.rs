@@ -12,6 +12,7 @@ use super::mask::Mask;
 use super::operand::{Matrix, Operand, PagedRows};
 use super::softmax::{OnlineSoftmax, ROW_LANES, softcap};
 use super::values::{Probabilities, Values};
+use crate::attention::dropout::{self, is_dropped};
 use crate::attention::lengths::sequence;
 use crate::attention::pages::Pages;
 use crate::attention::score::{self, Place};
@@ -230,6 +231,9 @@ impl<
         }
         // SAFETY: the caller's promise: all lanes are here.
         let rescale = unsafe { softmax.update(&mut s) };
+        if is_dropped() {
+            self.drop(&mut s, n_start);
+        }
         for row in 0..ROWS {
             for column in 0..COLUMNS {
                 o[row][column] *= rescale[row];
@@ -320,15 +324,33 @@ impl<
         }
     }
 
-    /// Makes of a tile's scores what the call wants.
     #[inline(always)]
-    fn change(&self, s: &mut Accumulator<ROWS, CHUNK>, n_start: u32) {
-        let at = Place {
+    fn place(&self) -> Place {
+        Place {
             batch: self.sequence.batch_idx,
             head: self.head_idx,
             seqlen_q: self.sequence.q.len,
             seqlen_k: self.sequence.k.len,
-        };
+        }
+    }
+
+    /// Zeros the probabilities of a tile that are dropped.
+    #[inline(always)]
+    fn drop(&self, p: &mut Accumulator<ROWS, CHUNK>, n_start: u32) {
+        for row in 0..ROWS {
+            for column in 0..CHUNK {
+                let key = n_start + self.first_column + column as u32;
+                if dropout::keeps(self.place(), self.rows.at(row), key) == 0 {
+                    p[row][column] = 0.0;
+                }
+            }
+        }
+    }
+
+    /// Makes of a tile's scores what the call wants.
+    #[inline(always)]
+    fn change(&self, s: &mut Accumulator<ROWS, CHUNK>, n_start: u32) {
+        let at = self.place();
         for row in 0..ROWS {
             for column in (0..CHUNK).step_by(2) {
                 let key = n_start + self.first_column + column as u32;
@@ -399,7 +421,8 @@ impl<
     unsafe fn epilogue(&self, softmax: &OnlineSoftmax<ROWS>, o: &mut Accumulator<ROWS, COLUMNS>) {
         let params = self.params;
         // SAFETY: the caller's promise: all lanes are here.
-        let normalizer = unsafe { softmax.finalize() };
+        let mut normalizer = unsafe { softmax.finalize() };
+        dropout::scale(normalizer.inverse_sum.as_flattened_mut());
         for row in 0..ROWS {
             for column in 0..COLUMNS {
                 o[row][column] *= normalizer.inverse_sum[row][0];

@@ -11,6 +11,7 @@ use super::element::Half;
 use super::fragments::{Reader, joined};
 use super::results::Results;
 use super::softmax::{Accumulator, OnlineSoftmax, apply_mask, softcap};
+use crate::attention::dropout::{self, is_dropped};
 use crate::attention::lengths::sequence;
 use crate::attention::score::{self, Place, is_scored};
 use crate::attention::softmax::sink_log2;
@@ -62,7 +63,8 @@ pub(super) unsafe fn flash_fwd<
         let mut softmax =
             OnlineSoftmax::<M>::new(sink_log2(arguments.sink, block.head_idx), block.lane);
         block.keys::<E, M, N, D>(&mut softmax, &mut o);
-        let normalizer = softmax.finalize();
+        let mut normalizer = softmax.finalize();
+        dropout::scale(normalizer.inverse_sum.as_flattened_mut());
         // Recomputed: keeping this through the loop over keys would take registers that there are
         // not.
         let coord = TileCoord::new::<TILE_M>(params);
@@ -324,6 +326,9 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
                 }
                 copies::commit::<E>();
                 let rescale = softmax.update(&mut s, params.softmax_scale_log2);
+                if is_dropped() {
+                    self.drop(&mut s, n_start);
+                }
                 for i in 0..M {
                     for j in 0..D {
                         for element in 0..4 {
@@ -392,16 +397,12 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         }
     }
 
-    /// Makes of a block's scores what the call wants.
+    /// Where the thread's scores of a block are, with its first query and key.
     ///
     /// # Safety
     /// [`ScoredKeys`] are in shared memory.
     #[inline(always)]
-    unsafe fn change<const M: usize, const N: usize>(
-        &self,
-        s: &mut Accumulator<M, N>,
-        n_start: u32,
-    ) {
+    unsafe fn place<const M: usize>(&self, n_start: u32) -> (Place, u32, u32) {
         let coord = TileCoord::new::<TILE_M>(self.params);
         // SAFETY: the caller's promise.
         let ScoredKeys { before, seqlen_k } = unsafe { self.scored_keys().read() };
@@ -413,6 +414,40 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         };
         let first_row = coord.m_start + first_row(16 * M as u32);
         let first_key = before + n_start + opaque(thread::thread_idx_x()) % 4 * 2;
+        (at, first_row, first_key)
+    }
+
+    /// Zeros the probabilities of a block that are dropped.
+    ///
+    /// # Safety
+    /// As [`place`](Self::place).
+    #[inline(always)]
+    unsafe fn drop<const M: usize, const N: usize>(&self, p: &mut Accumulator<M, N>, n_start: u32) {
+        // SAFETY: the caller's promise.
+        let (at, first_row, first_key) = unsafe { self.place::<M>(n_start) };
+        for i in 0..M {
+            for j in (0..N).step_by(2) {
+                let ([a, b, c, d], [e, f, g, h]) = (p[i][j], p[i][j + 1]);
+                let (query, key) = (first_row + 16 * i as u32, first_key + 8 * j as u32);
+                let kept = dropout::keep_of_keys([a, b, c, d, e, f, g, h], at, query, key);
+                let [a, b, c, d, e, f, g, h] = kept;
+                (p[i][j], p[i][j + 1]) = ([a, b, c, d], [e, f, g, h]);
+            }
+        }
+    }
+
+    /// Makes of a block's scores what the call wants.
+    ///
+    /// # Safety
+    /// [`ScoredKeys`] are in shared memory.
+    #[inline(always)]
+    unsafe fn change<const M: usize, const N: usize>(
+        &self,
+        s: &mut Accumulator<M, N>,
+        n_start: u32,
+    ) {
+        // SAFETY: the caller's promise.
+        let (at, first_row, first_key) = unsafe { self.place::<M>(n_start) };
         for i in 0..M {
             for half in 0..2 {
                 let query = first_row + (16 * i + 8 * half) as u32;

@@ -27,10 +27,11 @@ use super::kernel::{Config, Forward};
 use super::mask::RowMask;
 use super::order_barrier::OrderBarrier;
 use super::rows::RowMap;
-use super::softmax::{ROWS, Rescale, Softmax};
+use super::softmax::{Rescale, Softmax};
 use super::store::Factors;
 use super::ticket::{Blocks, Ticket, Tickets};
-use crate::attention::score::{self, Place, is_scored};
+use crate::attention::dropout::{self, is_dropped};
+use crate::attention::score::is_scored;
 use crate::attention::sparse::{is_changed, is_sparse};
 
 /// The probabilities of a tile's block of keys, in registers.
@@ -127,7 +128,7 @@ impl<C: Config> Forward<'_, C> {
             while let Some(next) = self.step(&mut at, &mut p, o) {
                 o = next;
                 let is_together = self.call.launch.flags & ROWS_ALONE == 0;
-                if is_together && self.call.params.softcap_scale == 0.0 && !is_scored() {
+                if is_together && self.call.params.softcap_scale == 0.0 && !is_dropped() {
                     o = self.whole_steps(&mut at, &mut p, o);
                 }
             }
@@ -184,6 +185,7 @@ impl<C: Config> Forward<'_, C> {
                 self.call.params.softmax_scale_log2,
                 self.call.launch.flags,
             );
+            self.drop(scores, ticket, query_of_tile, block);
             let p = Fragments::of(&s, C::pair);
             let at = State {
                 order,
@@ -271,7 +273,15 @@ impl<C: Config> Forward<'_, C> {
                 v_stage.release(Readers::OneBlock);
                 p.tie(); // its registers were read by `wgmma`s until here
                 tie(&mut s.registers_mut()[0]);
-                let scores = s.registers()[0].as_ref();
+                let scores = s.registers_mut()[0].as_mut();
+                if is_scored() {
+                    self.change(
+                        scores,
+                        at.ticket,
+                        at.order.consumer_idx * self.call.rows.queries(),
+                        at.block,
+                    );
+                }
                 let sums = o.registers_mut()[0].as_mut();
                 at.softmax
                     .update_whole(scores, scale_log2, p, sums, C::pair);
@@ -334,11 +344,13 @@ impl<C: Config> Forward<'_, C> {
                     .apply::<C>(rows_are, query_of_tile, scores, at.block);
                 let flags = self.call.launch.flags;
                 rescale = at.softmax.update(scores, params.softmax_scale_log2, flags);
+                self.drop(scores, at.ticket, query_of_tile, at.block);
             }
             let mut o = o_next.finish();
             v_stage.release(Readers::OneBlock);
             let sums = o.registers_mut()[0].as_mut();
             if is_last {
+                dropout::scale(sums);
                 let to = (done.output_tile(), self.results(at.order.consumer_idx));
                 outputs.store(params, tile_rows, to, &factors, sums, C::pair);
                 if is_end {
@@ -404,42 +416,8 @@ impl<C: Config> Forward<'_, C> {
         if is_changed(partial) {
             cold_path();
             // SAFETY: passed on to the caller.
-            let (place, [first_query, before]) = unsafe { ticket.place() };
-            change::<C>(
-                scores,
-                (self.call.rows, query_of_tile),
-                (place, first_query),
-                before + block * C::TILE.tile_n,
-            );
+            unsafe { self.change(scores, ticket, query_of_tile, block) };
         }
-    }
-}
-
-/// Makes of scores what the call wants.
-#[inline(always)]
-fn change<C: Config>(
-    s: &mut [f32],
-    (rows, query_of_tile): (C::Rows, u32),
-    (place, first_query): (Place, u32),
-    first_key: u32,
-) {
-    // Opaque, so that what depends only on the thread is not kept in registers across blocks.
-    let thread = opaque(thread::thread_idx_x());
-    let (warp, lane) = (thread % WARPGROUP / 32, thread % 32);
-    let first_row = rows.first(query_of_tile, [16 * warp, lane / 4]);
-    let column = first_key + lane % 4 * 2;
-    let mut i = 0;
-    while i < s.len() {
-        let row = rows.row(first_row, 8 * (i / 2 % ROWS) as u32);
-        let at = Place {
-            head: place.head + row.head,
-            ..place
-        };
-        let key = column + 8 * (i / 4) as u32;
-        let pair = [s[i], s[i + 1]];
-        let [first, second] = score::of_keys(pair, at, first_query + row.query, key);
-        (s[i], s[i + 1]) = (first, second);
-        i += 2;
     }
 }
 

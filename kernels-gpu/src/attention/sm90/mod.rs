@@ -12,6 +12,7 @@
 //! | `mask`, `softmax`, `clear` | what is done to scores and values |
 //! | `store` | o and lse |
 
+mod change;
 mod clear;
 mod consume;
 #[cfg(feature = "attention")]

@@ -6,6 +6,7 @@ use cuda_std::math::{exp2, fma};
 
 use super::band::Band;
 use super::thread_tile::{TILE, ThreadTile};
+use crate::attention::dropout;
 use crate::attention::score::{self, Place};
 use crate::attention::simt::softmax::softcap;
 use crate::simt::element::CHUNK;
@@ -43,13 +44,15 @@ pub(super) unsafe fn differentiate(
             // SAFETY: the caller's promise.
             let (lse_log2, delta) = unsafe { (query.read(), query.wrapping_add(TILE).read()) };
             let mut score = s[0][0];
-            let mut ds = dp[0][0] - delta;
+            let at = (first_row + row_idx, first_column + column_idx);
+            let (query_idx, key_idx) = if owns_keys { (at.1, at.0) } else { at };
+            let keeps = dropout::keeps(place, query_idx, key_idx);
+            let [of_p, _] = dropout::kept([dp[0][0], 0.0], keeps);
+            let mut ds = of_p - delta;
             if cap != 0.0 {
                 score = softcap(score, cap, 1.0);
                 ds *= fma(-score, score, 1.0);
             }
-            let at = (first_row + row_idx, first_column + column_idx);
-            let (query_idx, key_idx) = if owns_keys { (at.1, at.0) } else { at };
             let (score, slope) = score::with_slope(score, place, query_idx, key_idx);
             let p = exp2(fma(score, factor, -lse_log2));
             let hidden = masked && !band.shows(row_idx, column_idx);
@@ -60,6 +63,7 @@ pub(super) unsafe fn differentiate(
                 let at = (query_idx, key_idx);
                 score::gradient(product, (p, slope), place, at, !owns_keys)
             };
+            let [p, _] = dropout::kept([p, 0.0], keeps);
             shift_in(&mut s[0], p);
             shift_in(&mut dp[0], product);
             column += 1;

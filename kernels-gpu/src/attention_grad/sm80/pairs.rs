@@ -9,6 +9,7 @@ use cuda_std::math::fma;
 use super::kernel::Gradients;
 use super::moments::Moments;
 use super::products::Fragments;
+use crate::attention::dropout::Kept;
 use crate::attention::score::{self, Place};
 use crate::attention::sm80::element::Half;
 use crate::attention::sm80::fragments::joined;
@@ -49,7 +50,37 @@ unsafe fn of_columns<G: Gradients>(moments: Moments, j: usize) -> [[f32; 2]; 2] 
     }
 }
 
-/// `dP - delta` in place of dP.
+/// Which of a thread's pairs are kept. `first` are the positions of its first row and column.
+#[inline(always)]
+pub(super) fn kept<G: Gradients, const M: usize, const N: usize>(
+    place: Place,
+    first: [u32; 2],
+) -> Kept {
+    const {
+        assert!(
+            N.is_multiple_of(2) && M * N <= 32,
+            "whole eights, and a bit for each"
+        )
+    };
+    let at = |idx: usize| {
+        let (row, column) = (
+            first[0] + 16 * (idx / (N / 2)) as u32,
+            first[1] + 16 * (idx % (N / 2)) as u32,
+        );
+        if G::KEYS {
+            (column, row)
+        } else {
+            (row, column)
+        }
+    };
+    if G::KEYS {
+        Kept::of::<true>(4 * M * N, place, at)
+    } else {
+        Kept::of::<false>(4 * M * N, place, at)
+    }
+}
+
+/// `dP - delta` in place of dP, of which those of dropped pairs are 0 before.
 ///
 /// # Safety
 /// The moments, those of the thread's first query, have landed.
@@ -57,6 +88,7 @@ unsafe fn of_columns<G: Gradients>(moments: Moments, j: usize) -> [[f32; 2]; 2] 
 pub(super) unsafe fn centre<G: Gradients, const M: usize, const N: usize>(
     dp: &mut Accumulator<M, N>,
     moments: Moments,
+    kept: &Kept,
 ) {
     // SAFETY: the caller's promise.
     let rows = unsafe { of_rows::<G, M>(moments) };
@@ -64,6 +96,11 @@ pub(super) unsafe fn centre<G: Gradients, const M: usize, const N: usize>(
         // SAFETY: the caller's promise.
         let columns = unsafe { of_columns::<G>(moments, j) };
         for i in 0..M {
+            for half in 0..2 {
+                let pair = [dp[i][j][2 * half], dp[i][j][2 * half + 1]];
+                let pair = kept.apply(4 * (N * i + j) + 2 * half, pair);
+                (dp[i][j][2 * half], dp[i][j][2 * half + 1]) = (pair[0], pair[1]);
+            }
             for element in 0..4 {
                 let [_, delta] = if G::KEYS {
                     columns[element % 2]
@@ -135,7 +172,7 @@ pub(super) unsafe fn differentiate<
     s: &mut Accumulator<M, N>,
     dp: &mut Accumulator<M, N>,
     moments: Moments,
-    (place, first): (Place, [u32; 2]),
+    (place, first, kept): (Place, [u32; 2], &Kept),
     params: &AttentionGradParams,
 ) -> (Fragments<M, K>, Fragments<M, K>) {
     let factor = params.fwd.softmax_scale_log2;
@@ -184,6 +221,11 @@ pub(super) unsafe fn differentiate<
                             }
                         };
                         (dp[i][j][2 * half], dp[i][j][2 * half + 1]) = (products[0], products[1]);
+                    }
+                    if G::P {
+                        let p = [s[i][j][2 * half], s[i][j][2 * half + 1]];
+                        let p = kept.apply(4 * (N * i + j) + 2 * half, p);
+                        (s[i][j][2 * half], s[i][j][2 * half + 1]) = (p[0], p[1]);
                     }
                 }
             }

@@ -5,7 +5,7 @@ use cuda_std::hint::opaque;
 use cuda_std::thread;
 
 use super::kernel::{Block, Gradients, Results};
-use super::pairs::{cap_and_hide, centre, differentiate};
+use super::pairs::{cap_and_hide, centre, differentiate, kept};
 use super::products::{Factors, accumulate, scores};
 use crate::attention::score::Place;
 use crate::attention::sm80::element::Half;
@@ -107,8 +107,15 @@ impl Block<'_> {
         let moments = moments.from(if G::KEYS { column + in_quad } else { row });
         // SAFETY: the caller's promise.
         unsafe {
+            let place = Place {
+                batch: self.sequence.batch_idx,
+                head: head_idx,
+                seqlen_q: self.sequence.q.len,
+                seqlen_k: self.sequence.k.len,
+            };
+            let kept = kept::<G, M, N>(place, [self.start + row, start + column + in_quad]);
             if G::DS {
-                centre::<G, M, N>(&mut dp, moments);
+                centre::<G, M, N>(&mut dp, moments, &kept);
             }
             let softcap_scale = params.fwd.softcap_scale;
             if masked || softcap_scale != 0.0 {
@@ -122,14 +129,9 @@ impl Block<'_> {
                 self.start + first_row(16 * M as u32),
                 start + column + in_quad,
             ];
-            let place = Place {
-                batch: self.sequence.batch_idx,
-                head: head_idx,
-                seqlen_q: self.sequence.q.len,
-                seqlen_k: self.sequence.k.len,
-            };
+            let at = (place, corner, &kept);
             let (mut p, mut ds) =
-                differentiate::<E, G, M, N, K>(&mut s, &mut dp, moments, (place, corner), params);
+                differentiate::<E, G, M, N, K>(&mut s, &mut dp, moments, at, params);
             if G::P {
                 accumulate::<E, CAP, M, K, D>(&mut results.of_p, &mut p, second);
             }

@@ -23,6 +23,7 @@ use super::finish::{Held, KeySums, put_sums};
 use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN, DS_WRITTEN, OF_CONSUMERS};
 use super::mask::KeyMask;
 use super::schedule::TileScheduler;
+use crate::attention::dropout::Kept;
 use crate::attention::score::{self, Place};
 
 /// Where a consumer warpgroup is.
@@ -122,7 +123,7 @@ impl<C: Config<GradStages = Stages<STAGES>>> Backward<'_, C> {
             let rows_stage = state.next.wait_of(self.pipeline_rows); // lse and delta are there
             let rows = self.thread_rows(&rows_stage);
             let mut s = s.finish_before::<1>();
-            let mut p = self.probabilities(&state.walk, rows, &mut s);
+            let (mut p, kept) = self.probabilities(&state.walk, rows, &mut s);
             p.tie();
             // There are no registers to keep what belongs to stages.
             let d_o_stage = state.next.held_of(self.pipeline_d_o);
@@ -133,7 +134,8 @@ impl<C: Config<GradStages = Stages<STAGES>>> Backward<'_, C> {
             let rows = self.thread_rows(&rows_stage);
             let mut dp = dp.finish_before::<1>();
             let slopes = dp.registers_mut()[0].as_mut();
-            self.slopes(&state.walk, rows, s.registers()[0].as_ref(), slopes);
+            let weights = (s.registers()[0].as_ref(), kept);
+            self.slopes(&state.walk, rows, weights, slopes);
             let mut ds = Fragments::<C::Element, C::P>::of(&dp, C::pair);
             let q_stage = state.next.held_of(self.pipeline_q);
             self.put_ds((q_stage.index(), own), &ds);
@@ -190,7 +192,7 @@ impl<C: Config> Backward<'_, C> {
         self.rows_at(stage.index()).add_bytes(4 * first)
     }
 
-    /// Turns scores into probabilities and returns these, rounded. With a softcap `s` then holds
+    /// Turns scores into probabilities and returns these, rounded, and which are kept. With a softcap `s` then holds
     /// them times the softcap's slope, which is what [`slopes`](Self::slopes) needs.
     ///
     /// # Safety
@@ -201,7 +203,7 @@ impl<C: Config> Backward<'_, C> {
         walk: &Walk,
         rows: SharedAddr,
         s: &mut Accumulator<C::Scores>,
-    ) -> Fragments<C::Element, C::P> {
+    ) -> (Fragments<C::Element, C::P>, Kept) {
         let params = &self.call.params.fwd;
         let scale = params.softmax_scale_log2;
         // Opaque, as LLVM would otherwise make two loops of the one around this.
@@ -219,18 +221,22 @@ impl<C: Config> Backward<'_, C> {
         }
         walk.mask
             .apply(s, walk.scheduler.first_query(), C::TILE.tile_m);
+        let pairs = self.pairs(walk);
+        let kept = Kept::of::<true>(s.len(), pairs.place, |idx| pairs.at(2 * idx, 0));
+        let at = (&pairs, &kept);
         // SAFETY: the caller's promise.
-        unsafe {
+        let p = unsafe {
             if has_softcap {
                 cold_path();
                 // Finite where a score is masked, so that the product is 0 there.
                 let slope = |tanh: f32| 1.0 - tanh * tanh;
                 let then = |power, tanh| power * slope(tanh);
-                powers(s, scale, rows, &self.pairs(walk), C::pair, then)
+                powers(s, scale, rows, at, C::pair, then)
             } else {
-                powers(s, scale, rows, &self.pairs(walk), C::pair, |power, _| power)
+                powers(s, scale, rows, at, C::pair, |power, _| power)
             }
-        }
+        };
+        (p, kept)
     }
 
     /// Where the thread's scores of the tile are.
@@ -257,13 +263,26 @@ impl<C: Config> Backward<'_, C> {
     /// # Safety
     /// `rows` is where lse is.
     #[inline(always)]
-    pub(super) unsafe fn slopes(&self, walk: &Walk, rows: SharedAddr, s: &[f32], dp: &mut [f32]) {
+    pub(super) unsafe fn slopes(
+        &self,
+        walk: &Walk,
+        rows: SharedAddr,
+        (s, kept): (&[f32], Kept),
+        dp: &mut [f32],
+    ) {
         let pairs = self.pairs(walk);
         let mut i = 0;
         while i < s.len() / 4 {
             let delta = rows.add_bytes(4 * C::TILE.tile_m + 32 * i as u32);
             // SAFETY: the caller's promise; delta is behind lse.
             let delta = unsafe { ld_shared_v2_f32(delta) };
+            let mut half = 0;
+            while half < 2 {
+                let at = 4 * i + 2 * half;
+                let pair = kept.apply(at, [dp[at], dp[at + 1]]);
+                (dp[at], dp[at + 1]) = (pair[0], pair[1]);
+                half += 1;
+            }
             let mut j = 0;
             while j < 4 {
                 let at = 4 * i + j;
@@ -340,7 +359,7 @@ unsafe fn powers<E: OperandElement, R: PairRegisters>(
     s: &mut [f32],
     scale_log2: f32,
     rows: SharedAddr,
-    at: &Pairs,
+    (at, kept): (&Pairs, &Kept),
     pair: impl Fn(f32, f32) -> u32,
     then: impl Fn(f32, f32) -> f32,
 ) -> Fragments<E, R> {
@@ -365,6 +384,8 @@ unsafe fn powers<E: OperandElement, R: PairRegisters>(
             }
             let weights = score::weights([s[first], s[first + 1]], slopes);
             (s[first], s[first + 1]) = (weights[0], weights[1]);
+            let powers = kept.apply(first, [four[2 * half], four[2 * half + 1]]);
+            (four[2 * half], four[2 * half + 1]) = (powers[0], powers[1]);
             half += 1;
         }
         pairs.as_mut()[2 * i] = pair(four[0], four[1]);

@@ -113,7 +113,7 @@ impl<C: Config<GradStages = Stages<1>>> Backward<'_, C> {
             let rows = self.thread_rows(&rows_stage);
             let mut s = s.finish();
             q_stage.release(Self::readers());
-            let mut p = self.probabilities(&state.walk, rows, &mut s);
+            let (mut p, _) = self.probabilities(&state.walk, rows, &mut s);
             p.tie();
             let d_o_stage = state.next_d_o.wait_of(self.pipeline_d_o); // d_o landed
             let mut dv = dv.begin();
@@ -163,11 +163,12 @@ impl<C: Config<GradStages = Stages<1>>> Backward<'_, C> {
             let rows_stage = state.next.wait_of(self.pipeline_rows); // lse and delta are there
             let rows = self.thread_rows(&rows_stage);
             let mut s = s.finish_before::<1>();
-            let _rounded = self.probabilities(&state.walk, rows, &mut s);
+            let (_rounded, kept) = self.probabilities(&state.walk, rows, &mut s);
             let mut dp = dp.finish();
             d_o_stage.release(Self::readers());
             let slopes = dp.registers_mut()[0].as_mut();
-            self.slopes(&state.walk, rows, s.registers()[0].as_ref(), slopes);
+            let weights = (s.registers()[0].as_ref(), kept);
+            self.slopes(&state.walk, rows, weights, slopes);
             let mut ds = Fragments::<C::Element, C::P>::of(&dp, C::pair);
             self.share_ds(&mut state.next_ds, &ds);
             let rows_stage = state.next.held_of(self.pipeline_rows);

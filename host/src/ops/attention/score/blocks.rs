@@ -1,8 +1,9 @@
 //! Fills the holes of block masks (`kernels-gpu/src/attention/sparse.rs`).
 
-use super::compose::{At, SLOTS, ScoreCall, Writer};
+use super::compose::{DROPOUT, ScoreCall, Writer};
 use super::desc::BlocksDesc;
 use super::function::Step;
+use super::places::At;
 use super::prepare::byte_strides;
 use crate::fuse::{Body, Scalar, Value};
 use crate::ops::attention::block_mask::BlockMask;
@@ -10,7 +11,7 @@ use crate::ops::gemm::Memory;
 use crate::{Error, Result};
 
 /// Slots of lines of queries, then of keys.
-pub(super) const LINES: usize = SLOTS - 2 * WORDS - CELLS;
+pub(super) const LINES: usize = DROPOUT - BLOCK_SLOTS;
 /// Of each: addresses of the three planes, and bytes from batch to batch, head to head and line to
 /// line. Then log2 of a line's rows, the number of blocks, and log2 of a block's columns.
 const WORDS: usize = 9;

@@ -2,7 +2,9 @@
 
 use super::blocks::{BLOCK_SLOTS, line_of};
 use super::desc::{KEY, ScoreDesc};
+use super::dropout::{DROPOUT_SLOTS, is_of_dropout};
 use super::function::{MOST_VALUES, ScoreFunction, Step};
+use super::places::At;
 use crate::fuse::{
     Body, Filling, Fragment, Scalar, Skeleton, Value, builtin_fragment, builtin_skeleton,
 };
@@ -15,7 +17,9 @@ use abi::entry::Entry;
 use std::collections::HashMap;
 
 /// Words of 64 bits behind a kernel's parameters, and which is which.
-pub(super) const SLOTS: usize = VALUES + MOST_VALUES + BLOCK_SLOTS;
+pub(super) const SLOTS: usize = VALUES + MOST_VALUES + BLOCK_SLOTS + DROPOUT_SLOTS;
+/// What dropout reads.
+pub(super) const DROPOUT: usize = SLOTS - DROPOUT_SLOTS;
 /// The factor of `q @ k^T`.
 pub(super) const SCALE: usize = 0;
 /// The soft cap.
@@ -50,7 +54,7 @@ pub(in crate::ops) struct ScoreCall {
 
 impl ScoreCall {
     /// Whether memory is read at a score's place.
-    fn reads_places(&self) -> bool {
+    pub(super) fn reads_places(&self) -> bool {
         let functions = self.function.iter().chain(&self.mask);
         let mut values = functions.flat_map(ScoreFunction::values);
         let desc = &self.desc;
@@ -98,10 +102,17 @@ impl ScoreCall {
                 fragments: &mut fragments,
             };
             let body = match hole {
-                "is_scored" => return Ok(flag(self.desc.changes)),
+                "is_scored" => return Ok(flag(self.desc.changes || self.desc.dropout)),
                 "is_sparse" => return Ok(flag(self.desc.blocks.is_some())),
                 "is_changed" => writer.flag_of_changed()?,
                 "shown" => writer.shown()?,
+                "is_dropped" => return Ok(flag(self.desc.dropout)),
+                _ if is_of_dropout(hole) => {
+                    if !self.desc.dropout {
+                        return Ok(Some(Filling::Nothing));
+                    }
+                    writer.dropout(hole)?
+                }
                 _ if line_of(hole).is_some() => {
                     let line = line_of(hole).filter(|_| self.desc.blocks.is_some());
                     let Some(line) = line else {
@@ -153,19 +164,6 @@ pub(in crate::ops) unsafe fn scored<E: Entry>(
     unsafe { kernel.launch_with(stream, config, memory, params, more.as_flattened()) }
 }
 
-/// A score on its way, and where it is.
-pub(super) struct At {
-    pub(super) batch: Value,
-    pub(super) head: Value,
-    /// Query and key, which may be beyond the sequence.
-    given: [Value; 2],
-    /// The same, or the last ones in their place if anything is read there.
-    pub(super) query: Value,
-    pub(super) key: Value,
-    seqlen_q: Value,
-    seqlen_k: Value,
-}
-
 /// Which gradients are stored.
 #[derive(Clone, Copy)]
 enum Stored {
@@ -181,7 +179,7 @@ enum Stored {
 pub(super) struct Writer<'w> {
     pub(super) of: &'w ScoreCall,
     /// Index of the parameter that has the slots.
-    param: usize,
+    pub(super) param: usize,
     pub(super) body: Body,
     pub(super) arch: (u32, u32),
     /// Whether the kernel has no approximate instructions.
@@ -205,37 +203,6 @@ impl Writer<'_> {
 
     pub(super) fn slot(&mut self, slot: usize, scalar: Scalar) -> Value {
         self.body.param(self.param, 8 * slot as u32, scalar)
-    }
-
-    /// The places of `count` neighbouring keys or queries, from the hole's input `first` on.
-    fn places(&mut self, first: usize, (count, are_keys): (usize, bool)) -> Result<Vec<At>> {
-        let place: Vec<Value> = (first..first + 6).map(|idx| self.body.input(idx)).collect();
-        let (mut query, mut key) = (place[2], place[3]);
-        let mut places = Vec::new();
-        for idx in 0..count {
-            if idx > 0 {
-                let next = if are_keys { &mut key } else { &mut query };
-                *next = self.apply("score_next", &[*next])?;
-            }
-            // Scores of places that are not there are dropped, so only reads must not be there.
-            let there = match self.of.reads_places() {
-                true => [
-                    self.apply("score_clamp", &[query, place[4]])?,
-                    self.apply("score_clamp", &[key, place[5]])?,
-                ],
-                false => [query, key],
-            };
-            places.push(At {
-                batch: place[0],
-                head: place[1],
-                given: [query, key],
-                query: there[0],
-                key: there[1],
-                seqlen_q: place[4],
-                seqlen_k: place[5],
-            });
-        }
-        Ok(places)
     }
 
     /// The body of a hole of scores, of neighbouring keys or queries, and of their slopes if it
@@ -417,13 +384,13 @@ impl Writer<'_> {
         if let Some(bias) = bias {
             score = self.apply("f32_add", &[score, bias])?;
         }
-        if desc.alibi {
+        if let Some([own, key]) = at.alibi {
             let place = self.row(ALIBI, at, false)?;
             let word = self.body.load(place, 4);
             let slope = self.apply("f32_of_f32_0", &[word])?;
-            let own = [at.query, at.seqlen_q, at.seqlen_k];
-            let own = self.apply("score_key_of_query", &own)?;
-            score = self.apply("score_alibi", &[score, slope, own, at.key])?;
+            let names = ["score_alibi", "score_alibi_near"];
+            let name = names[usize::from(desc.is_near)];
+            score = self.apply(name, &[score, slope, own, key])?;
         }
         if let Some(mask) = desc.mask {
             let shown = self.load((MASK, mask.dtype, mask.dense), at)?;

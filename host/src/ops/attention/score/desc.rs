@@ -16,12 +16,16 @@ pub(in crate::ops) struct ScoreDesc {
     pub(super) function: [u64; 2 * MOST_STEPS],
     pub(super) bias: Option<TensorDesc>,
     pub(super) alibi: bool,
+    /// Whether all positions of ALiBi are numbers that f32 has.
+    pub(super) is_near: bool,
     pub(super) mask: Option<TensorDesc>,
     /// The fragment that is the mask; zeros if there is none.
     pub(super) mask_function: [u64; 2],
     /// Whether the gradient of the bias is written.
     pub(in crate::ops) d_bias: bool,
     pub(in crate::ops) blocks: Option<BlocksDesc>,
+    /// Whether probabilities are dropped.
+    pub(in crate::ops) dropout: bool,
 }
 
 /// A block mask.
@@ -83,6 +87,8 @@ impl ScoreDesc {
             | tensor(self.bias) << 8
             | tensor(self.mask) << 24
             | u64::from(self.changes) << 40
+            | u64::from(self.dropout) << 43
+            | u64::from(self.is_near) << 44
             | (self.blocks).map_or(0, |blocks| 1 | u64::from(blocks.reads_cells) << 1) << 41;
         let mut key = [0; KEY];
         key[0] = flags;
@@ -114,6 +120,7 @@ impl fmt::Display for ScoreDesc {
             ("mask_function", self.mask_function[0] != 0),
             ("d_bias", self.d_bias),
             ("block_mask", self.blocks.is_some()),
+            ("dropout", self.dropout),
         ] {
             if is_there {
                 write!(f, " {name}")?;

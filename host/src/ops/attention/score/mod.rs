@@ -4,7 +4,9 @@
 mod blocks;
 mod compose;
 mod desc;
+mod dropout;
 mod function;
+mod places;
 mod prepare;
 mod steps;
 
@@ -14,6 +16,7 @@ pub use function::{ScoreFunction, ScoreTensor, ScoreValue};
 
 use super::block_mask::BlockMask;
 use crate::{Float, Tensor};
+use abi::attention::dropout::Dropout;
 use abi::attention::sm80::LEAST_SCALE;
 use half::{bf16, f16};
 
@@ -65,6 +68,7 @@ pub(in crate::ops) struct ScoreOptions<'a> {
     pub(in crate::ops) alibi: Option<&'a Tensor<f32>>,
     pub(in crate::ops) function: Option<&'a ScoreFunction>,
     pub(in crate::ops) blocks: Option<&'a BlockMask>,
+    pub(in crate::ops) dropout: Option<Dropout>,
 }
 
 impl ScoreOptions<'_> {
@@ -75,7 +79,17 @@ impl ScoreOptions<'_> {
         self.any() || (self.blocks.is_some() && (has_softcap || !is_positive))
     }
 
-    /// Whether there are any beside a block mask.
+    /// Whether there are any at all: kernels are then told of positions.
+    pub(in crate::ops) fn are_placed(&self) -> bool {
+        self.any() || self.blocks.is_some() || self.drops().is_some()
+    }
+
+    /// The dropout that drops anything.
+    pub(in crate::ops) fn drops(&self) -> Option<Dropout> {
+        self.dropout.filter(|dropout| dropout.p != 0.0)
+    }
+
+    /// Whether there are any that change scores.
     pub(in crate::ops) fn any(&self) -> bool {
         self.bias.is_some()
             || self.mask.is_some()
@@ -133,6 +147,19 @@ impl<'a, T: Float, Out: Float> super::Attention<'a, T, Out> {
     /// window, or a causal mask aligned to the top left. Heads are not packed and keys are not split.
     pub fn block_mask(mut self, mask: &'a BlockMask) -> Self {
         self.options.scores.blocks = Some(mask);
+        self
+    }
+
+    /// Dropout for training: zeros each probability with probability `p`, at least 0 and below 1, and
+    /// multiplies the others by `1 / (1 - p)`. `p` is rounded to a multiple of 2^-16. `lse` is that
+    /// without dropout. The mask depends on `seed`, `offset`, the number of heads, and the places of
+    /// batch, query head, query and key:
+    /// [`reference::attention::Dropout`](crate::reference::attention::Dropout) defines and computes it.
+    /// So the backward pass drops the same, and calls with other offsets drop others. Beside it,
+    /// portable kernels compute a window, or a causal mask aligned to the top left. Heads are not packed
+    /// and keys are not split.
+    pub fn dropout(mut self, p: f32, seed: u64, offset: u32) -> Self {
+        self.options.scores.dropout = Some(Dropout { p, seed, offset });
         self
     }
 

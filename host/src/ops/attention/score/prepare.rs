@@ -2,9 +2,10 @@
 
 use super::blocks;
 use super::compose::{
-    ALIBI, BIAS, D_BIAS, INVERSE_CAP, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall, VALUES,
+    ALIBI, BIAS, D_BIAS, DROPOUT, INVERSE_CAP, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall, VALUES,
 };
 use super::desc::{ScoreDesc, TensorDesc};
+use super::dropout;
 use super::function::{MOST_STEPS, MOST_VALUES};
 use super::{AttentionBias, AttentionMask, ScoreOptions, with_tensor};
 use crate::ops::attention::block_mask::BlockMask;
@@ -12,6 +13,9 @@ use crate::ops::attention::extents::Extents;
 use crate::ops::check;
 use crate::ops::gemm::Memory;
 use crate::{Element, Error, Result, Stream, Tensor};
+
+/// Most positions of a sequence for ALiBi in f32: sums with a tile's rows beyond them are exact too.
+const NEAREST_FAR: usize = 1 << 23;
 
 /// Batch, heads, queries, keys.
 type Shape = [usize; 4];
@@ -78,6 +82,12 @@ impl ScoreOptions<'_> {
             blocks.check(&shape)?;
             values += blocks.function.iter().flat_map(|of| of.values()).count();
         }
+        if let Some(dropout) = self.dropout
+            && !(0.0..1.0).contains(&dropout.p)
+        {
+            let got = format!("{:?}", dropout.p);
+            return Err(Error::value("dropout", got, "at least 0 and below 1"));
+        }
         match values > MOST_VALUES {
             true => Err(Error::out_of_bounds(
                 "values of score and mask",
@@ -118,7 +128,7 @@ impl ScoreOptions<'_> {
         extents: &Extents,
         (softcap, softmax_scale, pairs_keys): (bool, f32, bool),
     ) -> Result<Option<ScoreDesc>> {
-        if !self.any() && self.blocks.is_none() {
+        if !self.are_placed() {
             return Ok(None);
         }
         let shape = extents.shape_of_scores();
@@ -126,8 +136,10 @@ impl ScoreOptions<'_> {
         let mut desc = ScoreDesc {
             changes,
             blocks: self.blocks.map(blocks::describe),
+            dropout: self.drops().is_some(),
             softcap: softcap && changes,
             alibi: self.alibi.is_some(),
+            is_near: self.alibi.is_some() && shape[2].max(shape[3]) <= NEAREST_FAR,
             function: self.function.map_or([0; 2 * MOST_STEPS], |of| of.key()),
             ..ScoreDesc::default()
         };
@@ -198,6 +210,10 @@ impl ScoreOptions<'_> {
             *slot = value;
         }
         call.memory.extend(memory);
+        if let Some(dropout) = self.drops() {
+            let heads = check::extent("heads_q", extents.heads_q)?;
+            call.slots[DROPOUT..].copy_from_slice(&dropout::slots(&dropout, heads));
+        }
         Ok(Some(call))
     }
 }

@@ -1,7 +1,8 @@
 //! The steps of functions of scores, and their derivatives, in the holes of kernels.
 
-use super::compose::{At, Writer};
+use super::compose::Writer;
 use super::function::{PLACE, Step, derivative_of};
+use super::places::At;
 use crate::fuse::{Fragment, FuseError, Scalar, Value, builtin_fragment};
 use crate::{BinaryOp, Error, Result};
 
