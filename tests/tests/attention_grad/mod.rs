@@ -7,6 +7,7 @@ mod check;
 mod conflicts;
 mod leaks;
 mod operands;
+mod packed;
 mod refused;
 mod sinks;
 mod sm90;

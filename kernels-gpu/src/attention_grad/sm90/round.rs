@@ -108,7 +108,11 @@ unsafe fn find(
             return None;
         }
         let found = count.find(through, slot);
-        Some((count.of(found.batch_idx), found.index))
+        let sequence = count.of(found.batch_idx);
+        // As in `write_place`: a sequence that has no place for all of its queries has no dq.
+        let end = u64::from(slot - found.index) + u64::from(tiles(&sequence));
+        let is_left_out = rounding.is_dq != 0 && end > u64::from(rounding.slots);
+        (!is_left_out).then_some((sequence, found.index))
     }
 }
 
