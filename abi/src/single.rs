@@ -98,7 +98,7 @@ singles! {
     /// Writes the sinks' gradients: [`sink`](crate::attention_grad::sink).
     SINK_ENTRY: attention_grad_simt_sink((FlashFwdLengths, FlashFwdParams));
     /// Rounds sums to gradients: [`sums`](crate::attention_grad::sums).
-    ROUND_ENTRY: attention_grad_sm90_round((AttentionGradParams, Rounding));
+    ROUND_ENTRY: attention_grad_sm90_round((FlashFwdLengths, AttentionGradParams, Rounding));
     /// The portable kernel of grouped GEMMs: [`GroupedParams`].
     GROUPED_ENTRY: gemm_grouped_simt_f32_64x64x16(GroupedParams);
     /// The portable kernel of products of i8: [`integer`](crate::gemm::integer).

@@ -10,6 +10,8 @@ import torch
 
 def peers(case):
     """All that there are."""
+    if case["packed"]:
+        return {"flash": lambda x: flash_packed(case, x)}
     return {
         "cudnn": lambda x: cudnn(case, x),
         "flash": lambda x: flash(case, x),
@@ -62,6 +64,20 @@ def flash(case, x):
         keys, values = repeated(k), repeated(v)
         dq, dk, dv = gradient(d_o, q, keys, values, o, x.lse, *options, scale=head_dim**-0.5)
         return answers(dq, added(dk), added(dv))
+
+    return run
+
+
+def flash_packed(case, x):
+    """By the operator below torch's function for packed sequences."""
+    gradient = torch.ops.aten._flash_attention_backward
+    bounds, longest, seed = x.cu_seqlens, case["max_seqlen"], no_seed(x)
+    options = bounds, bounds, longest, longest, 0.0, case["causal"], seed, seed
+
+    def run():
+        operands = x.d_o, x.q, x.k, x.v, x.o, x.lse
+        dq, dk, dv = gradient(*operands, *options, scale=x.q.shape[-1] ** -0.5)
+        return {"dq": dq, "dk": dk, "dv": dv}
 
     return run
 

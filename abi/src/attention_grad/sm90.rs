@@ -5,11 +5,19 @@
 //! - tensor maps of q, k, v and d_o by value, with boxes of [`Sm90GradTile::tile_m`] (q, d_o) or
 //!   [`Sm90GradTile::keys`] (k, v) rows of [`SPAN_BYTES`] and the dimensions
 //!   `[head_dim, position, head, batch]`;
-//! - `lse: *const f32` and `delta: *const f32`, contiguous `[batch, heads_q, seqlen_q]`;
+//! - `lse: *const f32` and `delta: *const f32`, contiguous `[batch, heads_q, seqlen_q]`, or
+//!   `[heads_q, total_q]` if queries are packed;
 //! - `sums: *mut f32` of [`Sm90GradTile::sums`] elements, and `key_sums: *mut f32` of
 //!   [`Sm90GradTile::key_sums`], both with any contents;
 //! - `counters: *mut u32` of [`Sm90GradTile::counters`] elements, 0 before the launch and after it;
-//! - `dk: *mut u16`, `dv: *mut u16`, and [`AttentionGradParams`].
+//! - `dk: *mut u16`, `dv: *mut u16`, [`FlashFwdLengths`] and [`AttentionGradParams`].
+//!
+//! An entry whose name ends in `lengths` is for sequences of different lengths; the others do not
+//! read these. It takes maps with the dimensions `[head_dim, box, head, position, batch]`, where
+//! `box` has as many rows as a box, and `box` and `position` have the same stride. Coordinates
+//! `box = i` and `position = j` are the tensor's row `i + j - rows`, so a map's address is `rows`
+//! rows before the tensor. A box from `box = rows - n` on has `n` rows of the tensor, and zeros:
+//! so none comes from the next sequence.
 //!
 //! Its grid is [`Sm90GradTile::grid`]. `sums` then holds the sums of dq. Where every query head has
 //! keys of its own, dk and dv are written; where heads share keys, `key_sums` holds their sums.
@@ -22,8 +30,8 @@
 use super::AttentionGradParams;
 use super::order::{Order, beside, heads_together};
 use crate::DType;
+use crate::attention::FlashFwdLengths;
 use crate::attention::mask::{Mask, UNLIMITED};
-use crate::attention::params::FlashFwdParams;
 use crate::entry::{Parts, entries};
 use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
 
@@ -43,6 +51,8 @@ const MOST_Y: u32 = 65_535;
 pub const CHUNKS: u32 = 2;
 /// See [`CHUNKS`].
 pub const CHUNK: u32 = MMA_M * 64;
+/// Bytes of a block's place.
+const PLACE_BYTES: u32 = 64;
 
 /// The tile of a block, and the head dimensions that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -142,7 +152,8 @@ impl Sm90GradTile {
             barriers_d_o,
             barriers_rows,
             barriers_ds,
-            end: barriers_ds + 16,
+            place: barriers_ds + 16,
+            end: barriers_ds + 16 + PLACE_BYTES,
         }
     }
 
@@ -155,13 +166,11 @@ impl Sm90GradTile {
 }
 
 impl Sm90GradTile {
-    /// Which tiles are visited, and in which order their dq is summed.
+    /// Which tiles of a sequence are visited, and in which order their dq is summed.
     #[inline(always)]
-    pub const fn order(&self, params: &FlashFwdParams) -> Order {
-        let window = (params.window_left, params.window_right);
-        let top_left = params.top_left != 0;
+    pub const fn order(&self, mask: Mask) -> Order {
         Order {
-            mask: Mask::new(params.seqlen_q, params.seqlen_k, window, top_left),
+            mask,
             tile_m: self.tile_m,
             tile_n: TILE_N,
         }
@@ -182,8 +191,7 @@ impl Sm90GradTile {
 
     /// How many query heads a block has if `multiprocessors` run one each at a time.
     pub const fn heads_together(&self, heads: &Heads, multiprocessors: u32) -> u32 {
-        let count = heads.batch as u64 * heads.heads_q as u64;
-        let blocks = count.saturating_mul(self.key_blocks(heads.seqlen_k) as u64);
+        let blocks = (heads.heads_q as u64).saturating_mul(heads.key_slots);
         // Four for each, so that few wait for the last.
         let at_a_time = multiprocessors / self.ctas();
         heads_together(heads.group(), blocks, 4 * at_a_time as u64)
@@ -197,29 +205,26 @@ impl Sm90GradTile {
         together: u32,
         multiprocessors: u32,
     ) -> Option<[u32; 3]> {
-        let key_blocks = self.key_blocks(heads.seqlen_k);
         let Some(adders) = heads.group().checked_div(together) else {
             return None;
         };
-        let parts = heads.batch as u64 * heads.heads_kv as u64;
+        let batch = if heads.has_lengths { 1 } else { heads.batch };
+        let parts = batch as u64 * heads.heads_kv as u64;
         let parts = parts.saturating_mul(adders as u64);
-        if parts > u32::MAX as u64 {
+        if parts > u32::MAX as u64 || batch == 0 {
             return None;
         }
         let of_parts = (parts as u32, together);
         let at_a_time = multiprocessors / self.ctas();
-        let beside = beside(of_parts, key_blocks, at_a_time, heads.is_masked);
-        let Some(clusters) = key_blocks.checked_mul(beside) else {
-            return None;
-        };
-        let Some(x) = clusters.checked_mul(self.ctas()) else {
-            return None;
-        };
+        let of_longest = self.key_blocks(heads.seqlen_k);
+        let beside = beside(of_parts, of_longest, at_a_time, heads.is_masked);
+        let of_part = heads.key_slots / batch as u64;
+        let x = (of_part.saturating_mul(beside as u64)).saturating_mul(self.ctas() as u64);
         let y = parts as u32 / beside;
-        if y > MOST_Y || x > i32::MAX as u32 {
+        if y > MOST_Y || x > i32::MAX as u64 {
             return None;
         }
-        Some([x, y, 1])
+        Some([x as u32, y, 1])
     }
 }
 
@@ -232,8 +237,12 @@ pub struct Heads {
     pub heads_q: u32,
     /// Its key heads, of which that is a multiple.
     pub heads_kv: u32,
-    /// Keys of a head.
+    /// Keys of a head of the longest sequence.
     pub seqlen_k: u32,
+    /// [`Sm90GradTile::key_slots`].
+    pub key_slots: u64,
+    /// Whether sequences have lengths of their own: then the blocks of all sequences lie along x.
+    pub has_lengths: bool,
     /// Whether some queries may not see all keys.
     pub is_masked: bool,
 }
@@ -278,6 +287,8 @@ pub struct BwdSmem {
     pub barriers_rows: u32,
     /// Barriers of a cluster's dS, one stage.
     pub barriers_ds: u32,
+    /// Where a block of keys of sequences of different lengths is.
+    pub place: u32,
     /// The end.
     pub end: u32,
 }
@@ -290,36 +301,51 @@ pub struct Sm90GradEntry {
     pub dtype: DType,
     /// The tile.
     pub tile: Sm90GradTile,
+    /// Whether it is for sequences of different lengths.
+    pub has_lengths: bool,
 }
 
 impl Sm90GradEntry {
-    /// The entry of a name `attention_grad_sm90_<dtype>_d<head_dim cap>_<m>x<n>`.
+    /// The entry of a name `attention_grad_sm90_<dtype>_d<head_dim cap>_<m>x<n>`, with `_lengths`
+    /// behind it or not.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
         parts.expect("attention_grad_sm90");
         let dtype = parts.expect_dtype();
         let head_dim = parts.number("d");
         let [tile_m, tile_n] = parts.numbers("");
+        let has_lengths = parts.take("lengths");
         parts.end();
         assert!(tile_n == TILE_N);
-        let tile = Sm90GradTile { head_dim, tile_m };
-        Self { name, dtype, tile }
+        Self {
+            name,
+            dtype,
+            tile: Sm90GradTile { head_dim, tile_m },
+            has_lengths,
+        }
     }
 
     /// The entry for the smallest head dimensions that serves both.
-    pub fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
+    pub fn of(dtype: DType, head_dims: [u32; 2], has_lengths: bool) -> Option<Self> {
+        let [head_dim, head_dim_v] = head_dims;
         let has_room = |tile: Sm90GradTile| head_dim.max(head_dim_v) <= tile.head_dim;
-        Self::find(|entry| entry.dtype == dtype && has_room(entry.tile))
+        Self::find(|entry| {
+            (entry.dtype, entry.has_lengths) == (dtype, has_lengths) && has_room(entry.tile)
+        })
     }
 }
 
-entries! { $ Sm90GradEntry(AttentionGradParams) {
+entries! { $ Sm90GradEntry((FlashFwdLengths, AttentionGradParams)) {
     /// The `wgmma` type of elements. The smallest head dimensions come first.
     attention_grad_sm90 {
         attention_grad_sm90_bf16_d64_128x128(Bf16);
         attention_grad_sm90_bf16_d128_64x128(Bf16);
         attention_grad_sm90_f16_d64_128x128(F16);
         attention_grad_sm90_f16_d128_64x128(F16);
+        attention_grad_sm90_bf16_d64_128x128_lengths(Bf16);
+        attention_grad_sm90_bf16_d128_64x128_lengths(Bf16);
+        attention_grad_sm90_f16_d64_128x128_lengths(F16);
+        attention_grad_sm90_f16_d128_64x128_lengths(F16);
     }
     /// The same, by clusters of two.
     attention_grad_sm90_pair {
@@ -351,7 +377,8 @@ mod tests {
     #[test]
     fn names_say_type_and_tile() {
         let name = |head_dim, head_dim_v| {
-            Sm90GradEntry::of(DType::Bf16, head_dim, head_dim_v).map(|entry| entry.to_string())
+            Sm90GradEntry::of(DType::Bf16, [head_dim, head_dim_v], false)
+                .map(|entry| entry.to_string())
         };
         let d128 = Some("attention_grad_sm90_bf16_d128_64x128");
         assert_eq!(name(72, 40).as_deref(), d128);
@@ -359,6 +386,6 @@ mod tests {
         let d256 = Some("attention_grad_sm90_bf16_d256_64x128");
         assert_eq!(name(64, 136).as_deref(), d256);
         assert_eq!(name(264, 64), None);
-        assert_eq!(Sm90GradEntry::of(DType::F32, 64, 64), None);
+        assert_eq!(Sm90GradEntry::of(DType::F32, [64, 64], false), None);
     }
 }

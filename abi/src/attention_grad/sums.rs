@@ -13,8 +13,8 @@
 //! which adds to its own chunks. Counters of keys are behind those of queries. There are sums and counters of
 //! keys only where no block has all heads that share them.
 //!
-//! [`ROUND_ENTRY`] takes `sums: *const f32`, the gradient `*mut u16`, [`AttentionGradParams`], of
-//! which it uses
+//! [`ROUND_ENTRY`] takes `sums: *const f32`, the gradient `*mut u16`,
+//! [`FlashFwdLengths`](crate::attention::FlashFwdLengths), [`AttentionGradParams`], of which it uses
 //! `o_dtype` as well, and [`Rounding`], with a grid of [`Rounding::grid`] and
 //! [`WARPGROUP`](crate::gemm::sm90::WARPGROUP) threads.
 
@@ -58,8 +58,7 @@ impl Sm90GradTile {
     /// Tiles of the queries of all heads.
     #[inline(always)]
     pub const fn tiles_of_queries(&self, params: &FlashFwdParams) -> u64 {
-        let heads = params.batch as u64 * params.heads_q as u64;
-        heads.wrapping_mul(self.query_tiles(params.seqlen_q) as u64)
+        self.query_slots(params).wrapping_mul(params.heads_q as u64)
     }
 
     /// Tiles of the keys of all key heads, if several blocks add to each.
@@ -68,8 +67,24 @@ impl Sm90GradTile {
         if params.adders() == 1 {
             return 0;
         }
-        let heads = params.fwd.batch as u64 * params.fwd.heads_kv as u64;
-        heads.wrapping_mul(self.key_blocks(params.fwd.seqlen_k) as u64)
+        let fwd = &params.fwd;
+        self.key_slots(fwd.batch, fwd.seqlen_k, fwd.total_k)
+            .wrapping_mul(fwd.heads_kv as u64)
+    }
+
+    /// Places for the tiles of a head's queries of all sequences, one sequence after the other. If
+    /// sequences have lengths of their own, some may be left over.
+    #[inline(always)]
+    pub const fn query_slots(&self, params: &FlashFwdParams) -> u64 {
+        let of_longest = self.query_tiles(params.seqlen_q);
+        slots(params.batch, of_longest, params.total_q, self.tile_m)
+    }
+
+    /// The same of blocks of a key head's keys, of `batch` sequences of up to `seqlen_k` keys, or of
+    /// `total_k` packed ones.
+    #[inline(always)]
+    pub const fn key_slots(&self, batch: u32, seqlen_k: u32, total_k: u32) -> u64 {
+        slots(batch, self.key_blocks(seqlen_k), total_k, TILE_N)
     }
 
     /// Index of a tile of queries among all of the launch. Its counters and sums are as many as there
@@ -78,21 +93,18 @@ impl Sm90GradTile {
     pub const fn query_tile_idx(
         &self,
         params: &FlashFwdParams,
-        [batch_idx, head_idx, query_tile]: [u32; 3],
+        (head_idx, slot): (u32, u32),
     ) -> u64 {
-        let tiles = self.query_tiles(params.seqlen_q);
-        tile_idx([params.heads_q, tiles], [batch_idx, head_idx, query_tile])
+        let of_head = self.query_slots(params).wrapping_mul(head_idx as u64);
+        of_head.wrapping_add(slot as u64)
     }
 
     /// Index of a block of keys among all of the launch.
     #[inline(always)]
-    pub const fn key_tile_idx(
-        &self,
-        params: &FlashFwdParams,
-        [batch_idx, head_kv, key_block]: [u32; 3],
-    ) -> u64 {
-        let tiles = self.key_blocks(params.seqlen_k);
-        tile_idx([params.heads_kv, tiles], [batch_idx, head_kv, key_block])
+    pub const fn key_tile_idx(&self, params: &FlashFwdParams, (head_kv, slot): (u32, u32)) -> u64 {
+        let slots = self.key_slots(params.batch, params.seqlen_k, params.total_k);
+        let of_head = slots.wrapping_mul(head_kv as u64);
+        of_head.wrapping_add(slot as u64)
     }
 
     /// What turns the sums of dq into dq.
@@ -100,7 +112,7 @@ impl Sm90GradTile {
         Rounding {
             strides: params.dq,
             first: 0,
-            positions: params.fwd.seqlen_q,
+            slots: self.query_slots(&params.fwd) as u32,
             columns: params.fwd.head_dim,
             heads: params.fwd.heads_q,
             tile: self.tile_m,
@@ -116,7 +128,7 @@ impl Sm90GradTile {
         let dk = Rounding {
             strides: params.dk,
             first: 0,
-            positions: params.fwd.seqlen_k,
+            slots: self.key_slots(params.fwd.batch, params.fwd.seqlen_k, params.fwd.total_k) as u32,
             columns: params.fwd.head_dim,
             heads: params.fwd.heads_kv,
             tile: TILE_N,
@@ -136,10 +148,17 @@ impl Sm90GradTile {
     }
 }
 
+/// Places for the tiles of `batch` sequences, the longest of which has `of_longest`: no more than
+/// `total` packed positions need in tiles of `tile`, a power of two. 0: positions are not packed.
 #[inline(always)]
-const fn tile_idx([heads, tiles]: [u32; 2], [batch_idx, head_idx, tile]: [u32; 3]) -> u64 {
-    let head = batch_idx.wrapping_mul(heads).wrapping_add(head_idx) as u64;
-    head.wrapping_mul(tiles as u64).wrapping_add(tile as u64)
+const fn slots(batch: u32, of_longest: u32, total: u32, tile: u32) -> u64 {
+    let all = (batch as u64).wrapping_mul(of_longest as u64);
+    if total == 0 {
+        return all;
+    }
+    // Each sequence has at most one tile that is not full.
+    let packed = (total >> (tile.trailing_zeros() & 31)) as u64 + batch as u64;
+    if packed < all { packed } else { all }
 }
 
 kernel_param! {
@@ -150,8 +169,8 @@ kernel_param! {
         pub strides: BshStrides,
         /// Its first element among the sums.
         pub first: u64,
-        /// Queries, or keys.
-        pub positions: u32,
+        /// Tiles of a head in all sequences, at most.
+        pub slots: u32,
         /// head_dim, or head_dim_v.
         pub columns: u32,
         /// Query heads, or key heads.
@@ -176,10 +195,9 @@ impl Rounding {
         (self.tile / MMA_M).wrapping_mul(self.panels)
     }
 
-    /// The grid of `batch` sequences.
-    pub const fn grid(&self, batch: u32) -> [u32; 3] {
-        let tiles = self.positions.div_ceil(self.tile);
-        [tiles * self.chunks(), self.heads, batch]
+    /// The grid.
+    pub const fn grid(&self) -> [u32; 3] {
+        [self.slots * self.chunks(), self.heads, 1]
     }
 }
 
@@ -209,7 +227,7 @@ mod tests {
         let params = params(1);
         for tile in Sm90GradEntry::ALL.iter().map(|entry| entry.tile) {
             let elements = |rounding: Rounding| {
-                let blocks: u32 = rounding.grid(params.fwd.batch).iter().product();
+                let blocks: u32 = rounding.grid().iter().product();
                 u64::from(blocks) * u64::from(CHUNK)
             };
             let [dk, dv] = tile.roundings_of_keys(&params);

@@ -75,7 +75,7 @@ const PAGE_SIZES: [usize; 3] = [16, 64, 256];
 /// Sequence lengths that show where the kernels for Ampere stand.
 const SM80_SEQLENS: [usize; 3] = [512, 4096, 16_384];
 /// Prompt lengths as a server sees them: a few long ones, many short ones.
-const PROMPTS: [usize; 11] = [37, 512, 129, 2048, 811, 4096, 77, 1500, 333, 6000, 841];
+pub(super) const PROMPTS: [usize; 11] = [37, 512, 129, 2048, 811, 4096, 77, 1500, 333, 6000, 841];
 
 /// The shape and mask of a case.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ use half::{bf16, f16};
 use serde_json::{Value, json};
 use warpsmith::{Attention, AttentionGrad, AttentionGrads, AttentionOutput, Float, Stream, Tensor};
 
+use super::attention::PROMPTS;
 use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
 use crate::error::Result;
 use crate::inputs::{Sample, normal_copies, unwritten_copies};
@@ -25,6 +26,10 @@ pub static ATTENTION_GRAD: Operation = Operation {
         Set::new(
             "gqa",
             "64 query heads on 8, head_dim 128, causal, seqlen 2048 to 16384",
+        ),
+        Set::new(
+            "packed",
+            "packed sequences: as many as in squares, and prompts of uneven lengths",
         ),
         Set::new(
             "sm80",
@@ -50,7 +55,10 @@ const SM80_SEQLENS: [usize; 3] = [512, 4096, 16_384];
 #[derive(Clone, Debug)]
 struct Shape {
     batch: usize,
+    /// Positions of each, if they are not packed, else of all.
     seqlen: usize,
+    /// The lengths of packed sequences.
+    packed: Option<Vec<usize>>,
     heads_q: usize,
     heads_kv: usize,
     head_dim: usize,
@@ -66,6 +74,7 @@ impl Shape {
         Self {
             batch: (POSITIONS / seqlen).max(1),
             seqlen,
+            packed: None,
             heads_q: heads,
             heads_kv: heads,
             head_dim,
@@ -74,17 +83,35 @@ impl Shape {
         }
     }
 
+    /// Packed sequences.
+    fn packed(head_dim: usize, lengths: &[usize], is_causal: bool) -> Self {
+        let total = lengths.iter().sum();
+        Self {
+            batch: 1,
+            packed: Some(lengths.to_vec()),
+            ..Self::square(head_dim, total, is_causal)
+        }
+    }
+
+    fn longest(&self) -> usize {
+        let packed = self.packed.iter().flatten();
+        packed.copied().max().unwrap_or(self.seqlen)
+    }
+
     fn extents(&self, heads: usize) -> [usize; 4] {
         [self.batch, self.seqlen, heads, self.head_dim]
     }
 
     fn work<T: Float>(&self) -> Work {
-        let seqlen = self.seqlen as f64;
-        let visible = match self.is_causal {
-            true => seqlen * (seqlen + 1.0) / 2.0,
-            false => seqlen * seqlen,
+        let visible = |seqlen: usize| match (self.is_causal, seqlen as f64) {
+            (true, seqlen) => seqlen * (seqlen + 1.0) / 2.0,
+            (false, seqlen) => seqlen * seqlen,
         };
-        let scores = visible * (self.batch * self.heads_q) as f64;
+        let visible: f64 = match &self.packed {
+            Some(lengths) => lengths.iter().copied().map(visible).sum(),
+            None => self.batch as f64 * visible(self.seqlen),
+        };
+        let scores = visible * self.heads_q as f64;
         let [of_q, of_k] = [self.heads_q, self.heads_kv].map(|heads| self.extents(heads));
         // q, o, d_o and dq; k, v, dk and dv.
         let elements = 4 * (of_q.iter().product::<usize>() + of_k.iter().product::<usize>());
@@ -103,11 +130,23 @@ impl Shape {
             true => String::new(),
             false => format!("h{}x{}/", self.heads_q, self.heads_kv),
         };
-        format!("{mask}/d{}/{heads}s{}", self.head_dim, self.seqlen)
+        let packed = match &self.packed {
+            Some(lengths) => format!("packed{}/", lengths.len()),
+            None => String::new(),
+        };
+        format!(
+            "{mask}/d{}/{heads}{packed}s{}",
+            self.head_dim,
+            self.longest()
+        )
     }
 
     fn description(&self) -> Value {
-        json!({ "causal": self.is_causal })
+        json!({
+            "causal": self.is_causal,
+            "packed": self.packed.is_some(),
+            "max_seqlen": self.longest(),
+        })
     }
 }
 
@@ -148,6 +187,15 @@ fn shapes(set: &str) -> Vec<Shape> {
                 ..Shape::square(128, seqlen, true)
             })
             .into(),
+        "packed" => [64, 128]
+            .into_iter()
+            .flat_map(|head_dim| {
+                let packed = |lengths: &[usize]| {
+                    [false, true].map(|of| Shape::packed(head_dim, lengths, of))
+                };
+                [packed(&[2048; 8]), packed(&[8192; 2]), packed(&PROMPTS)].concat()
+            })
+            .collect(),
         "tiny" => vec![Shape {
             batch: 1,
             heads_q: 2,
@@ -183,7 +231,7 @@ struct Copy<T: Float> {
 
 impl<T: Float> Copy<T> {
     /// The operation as a user would write it.
-    fn grad(&self, is_causal: bool) -> AttentionGrad<'static, T> {
+    fn grad<'a>(&self, shape: &Shape, bounds: &'a Tensor<i32>) -> AttentionGrad<'a, T> {
         let Self {
             q,
             k,
@@ -193,29 +241,50 @@ impl<T: Float> Copy<T> {
             d_o,
             ..
         } = self;
-        let grad = AttentionGrad::new(q, k, v, o, lse, d_o);
-        match is_causal {
+        let mut grad = AttentionGrad::new(q, k, v, o, lse, d_o);
+        if shape.packed.is_some() {
+            let longest = shape.longest();
+            grad = grad.cu_seqlens_q(bounds).cu_seqlens_k(bounds);
+            grad = grad.max_seqlens(longest, longest);
+        }
+        match shape.is_causal {
             true => grad.causal(),
             false => grad,
         }
     }
 }
 
+/// Copies of a tensor without its batch, if sequences are packed.
+fn laid_out<T: Float>(shape: &Shape, copies: Vec<Tensor<T>>) -> Result<Vec<Tensor<T>>> {
+    let laid_out = copies.into_iter().map(|x| match shape.packed {
+        Some(_) => x.index_axis(0, 0),
+        None => Ok(x),
+    });
+    Ok(laid_out.collect::<warpsmith::Result<_>>()?)
+}
+
 fn operands<T: Float + Sample>(
     shape: &Shape,
+    bounds: &Tensor<i32>,
     stream: &Stream,
     copies: usize,
 ) -> Result<Vec<Copy<T>>> {
     let [of_q, of_k] = [shape.heads_q, shape.heads_kv].map(|heads| shape.extents(heads));
-    let draw = |extents: &[usize; 4], seed| normal_copies::<T>(stream, extents, seed, copies);
+    let draw = |extents: &[usize; 4], seed| {
+        laid_out(shape, normal_copies::<T>(stream, extents, seed, copies)?)
+    };
     let (q, k, v) = (draw(&of_q, 1)?, draw(&of_k, 2)?, draw(&of_k, 3)?);
     let d_o = draw(&of_q, 4)?;
-    let unwritten = |extents: &[usize; 4]| unwritten_copies::<T>(stream, extents, copies);
+    let unwritten =
+        |extents: &[usize; 4]| laid_out(shape, unwritten_copies::<T>(stream, extents, copies)?);
     let (dq, dk, dv) = (unwritten(&of_q)?, unwritten(&of_k)?, unwritten(&of_k)?);
     let mut all = Vec::with_capacity(copies);
     for idx in 0..copies {
         let (q, k, v) = (&q[idx], &k[idx], &v[idx]);
-        let forward = Attention::new(q, k, v);
+        let mut forward = Attention::new(q, k, v);
+        if shape.packed.is_some() {
+            forward = forward.cu_seqlens(bounds, bounds);
+        }
         let forward = match shape.is_causal {
             true => forward.causal(),
             false => forward,
@@ -241,8 +310,14 @@ fn operands<T: Float + Sample>(
 }
 
 fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) -> Result<Prepared> {
-    let operands = operands::<T>(shape, stream, copies)?;
+    let mut bounds = vec![0];
+    for length in shape.packed.iter().flatten() {
+        bounds.push(bounds.last().copied().unwrap_or(0) + *length as i32);
+    }
+    let bounds = Tensor::from_slice(stream.device(), &[bounds.len()], &bounds)?;
+    let operands = operands::<T>(shape, &bounds, stream, copies)?;
     let mut prepared = Prepared::new();
+    prepared.operand("cu_seqlens", std::slice::from_ref(&bounds));
     let of = |tensor: fn(&Copy<T>) -> &Tensor<T>| -> Vec<Tensor<T>> {
         operands.iter().map(|copy| tensor(copy).clone()).collect()
     };
@@ -257,9 +332,8 @@ fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) ->
     for (name, grad) in [("dq", dq), ("dk", dk), ("dv", dv)] {
         prepared.answer(name, grad, stream)?;
     }
-    let is_causal = shape.is_causal;
     let plan = operands[0]
-        .grad(is_causal)
+        .grad(shape, &bounds)
         .plan_into(&operands[0].grads, stream)?;
     let kernel = shape.kernel.as_deref().map(|begin| {
         let mut candidates = plan.candidates().iter();
@@ -268,10 +342,10 @@ fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) ->
         found.map_or(begin.to_owned(), |candidate| candidate.name.clone())
     });
     let chosen = plan.chosen().map(|candidate| candidate.name.clone());
-    let stream = stream.clone();
+    let (shape, stream) = (shape.clone(), stream.clone());
     prepared.ours(kernel.clone().or(chosen), move |copy| {
         let copy = &operands[copy];
-        let grad = copy.grad(is_causal);
+        let grad = copy.grad(&shape, &bounds);
         let grad = match &kernel {
             Some(kernel) => grad.with_kernel(kernel),
             None => grad,

@@ -17,6 +17,7 @@ pub(crate) mod lengths;
 mod merge;
 #[cfg(feature = "attention")]
 mod merge_splits;
+pub(crate) mod packed_order;
 pub(crate) mod pages;
 pub(crate) mod score;
 pub(crate) mod simt;

@@ -185,8 +185,29 @@ fn gradients<T: Float + TestElement>(
     if let Some(mask) = &mask {
         gradients = gradients.block_mask(mask);
     }
-    let plan = gradients.plan(&inputs.stream)?;
     let mut seen = Seen::default();
+    differentiate(&gradients, (part, &mut seen), inputs)?;
+    if kind != Kind::Plain {
+        return Ok(());
+    }
+    // Two sequences, packed.
+    let [q, k, v, d_o] = [&q, &k, &v, &d_o].map(|x| x.index_axis(0, 0));
+    let (q, k, v, d_o, bounds) = (q?, k?, v?, d_o?, [0, 60, seqlen as i32]);
+    let forward = Attention::new(&q, &k, &v).causal();
+    let forward = forward.cu_seqlens_q(&bounds).cu_seqlens_k(&bounds);
+    let AttentionOutput { o, lse } = forward.lse().run(&inputs.stream)?;
+    let gradients = AttentionGrad::new(&q, &k, &v, &o, &lse, &d_o).causal();
+    let gradients = gradients.cu_seqlens_q(&bounds).cu_seqlens_k(&bounds);
+    differentiate(&gradients, (part, &mut seen), inputs)
+}
+
+/// Gradients by kernels whose names contain `part` and have not been seen.
+fn differentiate<T: Float + TestElement>(
+    gradients: &AttentionGrad<'_, T>,
+    (part, seen): (&str, &mut Seen),
+    inputs: &Inputs,
+) -> Result<()> {
+    let plan = gradients.plan(&inputs.stream)?;
     let names = plan.candidates().iter().map(|other| &*other.name);
     for name in seen.new_of(names.filter(|name| name.contains(part))) {
         let all = gradients.clone().with_kernel(name).run(&inputs.stream)?;

@@ -8,6 +8,7 @@ mod conflicts;
 mod dropout;
 mod leaks;
 mod operands;
+mod packed;
 mod refused;
 mod sinks;
 mod sm90;

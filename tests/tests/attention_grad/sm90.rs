@@ -15,16 +15,16 @@ use super::check::{bits_of, check_kernel};
 use crate::attention::case::{self, Case};
 
 const KERNEL: &str = "attention_grad_sm90";
-const ARCH: (u32, u32) = (9, 0);
+pub(crate) const ARCH: (u32, u32) = (9, 0);
 
 /// Seeds of emulators: orders of warps and of completions.
 const SEEDS: [u64; 2] = [0, 3];
 
 /// A case, and how many SMs the emulator presents.
-type OnSms = (Case, u32);
+pub(crate) type OnSms = (Case, u32);
 
 /// Checks the case on a GPU; on emulators under each seed, with the same bits.
-fn check_on((case, multiprocessors): &OnSms, device: &Device) -> Checked {
+pub(crate) fn check_on((case, multiprocessors): &OnSms, device: &Device) -> Checked {
     if !device.is_emulator() {
         return match device.arch() {
             ARCH => check_kernel(case, device, KERNEL).map(drop),

@@ -1,7 +1,6 @@
 //! The Hopper kernels with TMA and wgmma (`kernels-gpu/src/attention_grad/sm90`).
 //!
-//! They take 16-bit tensors that a tensor map can describe, with any mask; not sequences of
-//! different lengths.
+//! They take 16-bit tensors that a tensor map can describe, with any mask and any lengths.
 
 use super::call::GradCall;
 use super::candidates::{Candidate, Entry, Together, estimate_ns};
@@ -30,7 +29,8 @@ const MOST_YZ: u32 = 65_535;
 /// Offers the kernel that has room for the head dimensions.
 pub(super) fn offer(desc: &GradDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let forward = &desc.forward;
-    let entry = Sm90GradEntry::of(forward.dtype, forward.head_dim, forward.head_dim_v);
+    let head_dims = [forward.head_dim, forward.head_dim_v];
+    let entry = Sm90GradEntry::of(forward.dtype, head_dims, forward.lengths.any());
     let Some(entry) = entry else {
         return;
     };
@@ -63,6 +63,8 @@ fn blocks(tile: Sm90GradTile, desc: &GradDesc, machine: &Machine) -> Option<(u32
         heads_q: forward.heads_q,
         heads_kv: forward.heads_kv,
         seqlen_k: forward.seqlen_k,
+        key_slots: tile.key_slots(forward.batch, forward.seqlen_k, forward.total_k),
+        has_lengths: forward.lengths.any(),
         is_masked: Heads::masked_by((forward.window_left, forward.window_right)),
     };
     // A block's heads have one line of a block mask.
@@ -83,7 +85,6 @@ fn suits(desc: &GradDesc) -> bool {
     let has_d_bias = (forward.score).is_none_or(|score| !score.d_bias || score.is_affine());
     forward.positive_scale
         && has_d_bias
-        && !forward.lengths.any()
         && [forward.head_dim, forward.head_dim_v]
             .iter()
             .all(|&d| d > 0 && d.is_multiple_of(HEAD_DIM_MULTIPLE))
@@ -104,16 +105,21 @@ fn lying(desc: &GradDesc) -> Option<[Lying<3>; 4]> {
     let forward = &desc.forward;
     let [q, k, v] = positions(forward)?;
     let BshStrides { batch, seq, head } = desc.d_o.strides;
+    let batches = match forward.lengths.cu_seqlens_q {
+        true => 1,
+        false => forward.batch,
+    };
     let dims = [
-        (forward.seqlen_q, seq),
+        (forward.positions_q(), seq),
         (forward.heads_q, head),
-        (forward.batch, batch),
+        (batches, batch),
     ];
     let d_o = Lying::new(&desc.d_o, dims, forward.head_dim_v, forward.dtype)?;
     Some([q, k, v, d_o])
 }
 
-/// The tensor map of a matrix, in boxes of `rows` rows.
+/// The tensor map of a matrix, in boxes of `rows` rows. For sequences of different lengths it has
+/// one dimension more: see [`abi::attention_grad::sm90`].
 fn map(
     call: &GradCall<'_>,
     memory: &Memory,
@@ -121,14 +127,28 @@ fn map(
     [head_dim, rows]: [u32; 2],
 ) -> Result<MapValue> {
     let dtype = call.desc.forward.dtype;
-    let [positions, heads, batch] = lying.dims;
-    let key = MapKey::new(
-        (memory.address(), TensorMapType::from(dtype)),
-        [u64::from(head_dim), positions, heads, batch],
-        lying.strides_bytes,
-        [span(dtype), rows, 1, 1],
-        L2Promotion::B256,
-    );
+    let ([positions, heads, batch], head_dim) = (lying.dims, u64::from(head_dim));
+    let [of_position, of_head, of_batch] = lying.strides_bytes;
+    let (address, data_type) = (memory.address(), TensorMapType::from(dtype));
+    let key = match call.desc.forward.lengths.any() {
+        false => MapKey::new(
+            (address, data_type),
+            [head_dim, positions, heads, batch],
+            lying.strides_bytes,
+            [span(dtype), rows, 1, 1],
+            L2Promotion::B256,
+        ),
+        true => MapKey::new(
+            (
+                address.wrapping_sub(u64::from(rows) * of_position),
+                data_type,
+            ),
+            [head_dim, u64::from(rows), heads, positions + 1, batch],
+            [of_position, of_head, of_position, of_batch],
+            [span(dtype), rows, 1, 1, 1],
+            L2Promotion::B256,
+        ),
+    };
     let device = call.forward.stream.device();
     device.maps().get(&key, device)
 }
@@ -169,7 +189,8 @@ pub(super) fn launch(
     // call's alone. gradients are aligned as rows are written. Grids and threads are the tile's.
     unsafe {
         let memory = (q, k, v, d_o, lse, delta, &sums, &key_sums, counters, dk, dv);
-        call.launch_scored(entry, config, memory, &params)?;
+        let lengths = call.forward.lengths();
+        call.launch_scored(entry, config, memory, &(lengths, params))?;
         round(call, (&sums, dq), &params, tile.rounding_of_dq(&params))?;
         if params.adders() > 1 {
             let [of_dk, of_dv] = tile.roundings_of_keys(&params);
@@ -191,12 +212,13 @@ unsafe fn round(
     rounding: Rounding,
 ) -> Result<()> {
     let config = LaunchConfig {
-        grid: rounding.grid(call.desc.forward.batch),
+        grid: rounding.grid(),
         block: [WARPGROUP, 1, 1],
         shared_bytes: 0,
         cluster: None,
     };
-    let (memory, params) = ((sums, gradient), (*params, rounding));
+    let memory = (sums, gradient);
+    let params = (call.forward.lengths(), *params, rounding);
     // SAFETY: the caller's promise; the grid covers the gradient.
     unsafe {
         match call.desc.forward.has_blocks() {

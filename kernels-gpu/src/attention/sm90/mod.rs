@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `kernel` | roles, barriers, the loader's and the scheduler's loops |
 //! | `consume` | the consumers' loops |
-//! | `schedule`, `packed_order` | which tiles a block computes, in which order |
+//! | `schedule` | which tiles a block computes, in which order |
 //! | `ticket` | what the scheduler tells the others about a tile |
 //! | `rows` | which query and head a row is (GQA packing) |
 //! | `load` | TMA loads |
@@ -21,7 +21,6 @@ mod kernel;
 mod load;
 mod mask;
 mod order_barrier;
-mod packed_order;
 mod rows;
 mod schedule;
 mod softmax;

@@ -8,7 +8,7 @@
 use core::ops::Range;
 
 use abi::attention::sm90::divided;
-use abi::attention::sm90::{FwdLaunch, TileIndex, TileOrder};
+use abi::attention::sm90::{FwdLaunch, TileIndex, TileOrder, tiles_of};
 use abi::attention::{FlashFwdLengths, FlashFwdParams, Mask, Positions, Sequence};
 use abi::gemm::sm90::MMA_M;
 use cuda_std::atomic::{Order, Scope, atom_add, atom_exch};
@@ -18,9 +18,9 @@ use cuda_std::warp::uniform;
 
 use super::kernel::Config;
 use super::load::is_leader;
-use super::packed_order::Count;
 use super::rows::RowMap;
 use crate::attention::lengths::sequence;
+use crate::attention::packed_order::Count;
 use crate::attention::sparse::{Line, is_sparse};
 
 /// A tile of queries, and the keys that it visits.
@@ -69,10 +69,9 @@ impl<'a, C: Config> TileScheduler<'a, C> {
             through: 0,
             index: thread::block_idx_x(),
         };
-        let counted = scheduler.counted();
-        if counted.is_needed() {
+        if scheduler.is_counted() {
             // SAFETY: the caller's promise.
-            scheduler.through = unsafe { counted.through() };
+            scheduler.through = unsafe { scheduler.counted().through() };
         }
         scheduler
     }
@@ -84,9 +83,9 @@ impl<'a, C: Config> TileScheduler<'a, C> {
     #[inline(always)]
     unsafe fn count(&self) -> u32 {
         let params = self.params;
-        let tiles = if self.counted().is_needed() {
+        let tiles = if self.is_counted() {
             // SAFETY: the caller's promise.
-            unsafe { Count::all(self.through) }
+            unsafe { self.counted().all(self.through) }
         } else {
             self.order(params.batch, params.seqlen_q).count
         };
@@ -99,13 +98,20 @@ impl<'a, C: Config> TileScheduler<'a, C> {
         C::TILE.tile_m / MMA_M * self.rows.queries()
     }
 
+    /// Whether sequences may differ in their number of queries.
     #[inline(always)]
-    fn counted(&self) -> Count<'a> {
+    fn is_counted(&self) -> bool {
+        !(self.lengths.cu_seqlens_q.is_null() && self.lengths.seqused_q.is_null())
+    }
+
+    /// Counts the tiles of all heads.
+    #[inline(always)]
+    fn counted(&self) -> Count<'a, impl Fn(&Sequence) -> u32> {
+        let (queries, heads) = (self.queries(), self.rows.tile_heads(self.params));
         Count {
             lengths: self.lengths,
             params: self.params,
-            queries: self.queries(),
-            heads: self.rows.tile_heads(self.params),
+            tiles: move |sequence: &Sequence| tiles_of(sequence.q.len, queries) * heads,
         }
     }
 
@@ -205,13 +211,12 @@ impl<'a, C: Config> TileScheduler<'a, C> {
     /// As for [`new`](Self::new).
     #[inline(always)]
     unsafe fn at(&self, index: u32) -> TileIndex {
-        let counted = self.counted();
-        if !counted.is_needed() {
+        if !self.is_counted() {
             let order = self.order(self.params.batch, self.params.seqlen_q);
             return order.at(index);
         }
         // SAFETY: the caller's promise.
-        let found = unsafe { counted.find(self.through, index) };
+        let found = unsafe { self.counted().find(self.through, index) };
         TileIndex {
             batch: found.batch_idx,
             ..self.order(1, found.queries).at(found.index)

@@ -34,8 +34,9 @@ impl<C: Config> Backward<'_, C> {
             while scheduler.left > 0 {
                 if is_own {
                     let add_order = scheduler.turn();
-                    let coord = [scheduler.batch, scheduler.head, scheduler.tile];
-                    let at = C::TILE.query_tile_idx(params, coord) * u64::from(Self::CTAS);
+                    let slot = scheduler.slots.first_query_tile + scheduler.tile;
+                    let at = C::TILE.query_tile_idx(params, (scheduler.head, slot));
+                    let at = at * u64::from(Self::CTAS);
                     let at = (at + u64::from(Self::rank())) as usize;
                     let counter = self.call.counters.wrapping_add(at);
                     let to = self.call.sums.wrapping_add(at * (CHUNKS * CHUNK) as usize);

@@ -29,7 +29,8 @@ use crate::attention::score::{self, Place};
 /// Where a consumer warpgroup is.
 pub(super) struct Walk {
     pub(super) scheduler: TileScheduler,
-    pub(super) mask: KeyMask,
+    /// The first of the 64 keys.
+    pub(super) first_key: u32,
 }
 
 /// The state of a consumer warpgroup.
@@ -54,11 +55,11 @@ impl Walk {
     /// At the first tile, with the `part`th 64 of the block's keys.
     #[inline(always)]
     pub(super) fn new(scheduler: TileScheduler, part: u32) -> Self {
-        let mask = KeyMask {
-            mask: scheduler.order.mask,
-            first_key: scheduler.first_key() + part * MMA_M,
-        };
-        Self { scheduler, mask }
+        let first_key = scheduler.first_key() + part * MMA_M;
+        Self {
+            scheduler,
+            first_key,
+        }
     }
 }
 
@@ -219,8 +220,8 @@ impl<C: Config> Backward<'_, C> {
                 i += 1;
             }
         }
-        walk.mask
-            .apply(s, walk.scheduler.first_query(), C::TILE.tile_m);
+        let (mask, first_key) = (self.mask(&walk.scheduler), walk.first_key);
+        KeyMask { mask, first_key }.apply(s, walk.scheduler.first_query(), C::TILE.tile_m);
         let pairs = self.pairs(walk);
         let kept = Kept::of::<true>(s.len(), pairs.place, |idx| pairs.at(2 * idx, 0));
         let at = (&pairs, &kept);
@@ -246,15 +247,16 @@ impl<C: Config> Backward<'_, C> {
         let thread = opaque(thread::thread_idx_x());
         let (warp, lane) = (thread % WARPGROUP / 32, thread % 32);
         let scheduler = &walk.scheduler;
+        let mask = self.mask(scheduler);
         Pairs {
             place: Place {
-                batch: scheduler.batch,
+                batch: self.batch_idx(scheduler),
                 head: scheduler.head,
-                seqlen_q: walk.mask.mask.seqlen_q,
-                seqlen_k: walk.mask.mask.seqlen_k,
+                seqlen_q: mask.seqlen_q,
+                seqlen_k: mask.seqlen_k,
             },
             first_query: scheduler.first_query() + lane % 4 * 2,
-            first_key: walk.mask.first_key + 16 * warp + lane / 4,
+            first_key: walk.first_key + 16 * warp + lane / 4,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The entries of Hopper's gradients of attention, by the table of [`Sm90GradEntry`].
 
+use abi::attention::FlashFwdLengths;
 use abi::attention_grad::AttentionGradParams;
 use abi::attention_grad::sm90::{Sm90GradEntry, Sm90GradTile, THREADS};
 use abi::attention_grad::sums::Rounding;
@@ -62,9 +63,11 @@ macro_rules! kernels {
             counters: *mut u32,
             dk: *mut u16,
             dv: *mut u16,
+            lengths: FlashFwdLengths,
             params: AttentionGradParams,
         ) {
-            const TILE: Sm90GradTile = Sm90GradEntry::read(stringify!($name)).tile;
+            const ENTRY: Sm90GradEntry = Sm90GradEntry::read(stringify!($name));
+            const TILE: Sm90GradTile = ENTRY.tile;
             const REGISTERS: (u32, u32) = TILE.registers();
             struct This;
             impl Config for This {
@@ -78,6 +81,7 @@ macro_rules! kernels {
                 type GradStages = Stages<{ TILE.d_o_stages() }>;
                 type P = [u32; TILE.tile_m as usize / 4];
                 const TILE: Sm90GradTile = TILE;
+                const HAS_LENGTHS: bool = ENTRY.has_lengths;
 
                 #[inline(always)]
                 fn pair(low: f32, high: f32) -> u32 {
@@ -99,6 +103,7 @@ macro_rules! kernels {
                 counters,
                 dk,
                 dv,
+                lengths: &lengths,
                 params: &params,
             };
             // SAFETY: the caller's promise.
@@ -118,6 +123,7 @@ abi::attention_grad_sm90_pair!(pairs);
 pub unsafe fn attention_grad_sm90_round(
     sums: *const f32,
     gradient: *mut u16,
+    lengths: FlashFwdLengths,
     params: AttentionGradParams,
     rounding: Rounding,
 ) {
@@ -125,6 +131,6 @@ pub unsafe fn attention_grad_sm90_round(
     // SAFETY: the caller's promise; the array is this block's.
     unsafe {
         let via = SharedAddr::of(via.cast_const());
-        round((sums, gradient), &params, &rounding, via);
+        round((sums, gradient), (&lengths, &params), &rounding, via);
     }
 }

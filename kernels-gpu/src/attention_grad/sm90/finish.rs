@@ -40,9 +40,9 @@ impl<C: Config> Backward<'_, C> {
     #[inline(always)]
     pub(super) unsafe fn finish(&self, sums: &KeySums<'_>) {
         let params = self.call.params;
-        let scheduler = TileScheduler::new(params, &C::TILE);
         // SAFETY: passed on to the caller; a warp is in one warpgroup.
         unsafe {
+            let scheduler = self.scheduler();
             // Computed anew, as the walk is: a register to keep it would be spilled.
             let consumer_idx = uniform(opaque(thread::thread_idx_x()) / WARPGROUP) - 1;
             if params.adders() == 1 {
@@ -62,13 +62,12 @@ impl<C: Config> Backward<'_, C> {
         let Call { params, dk, dv, .. } = self.call;
         let first = scheduler.first_key() + sums.rows * MMA_M;
         let via = self.kv.at_index(1, 0).add_bytes(consumer_idx * VIA_BYTES);
+        let sequence = &scheduler.sequence;
+        let (batch, position) = (sequence.batch_idx, sequence.k.first + first);
         let rows = |to: *mut u16, strides: BshStrides, columns| OutputRows {
-            to:
-                to.wrapping_offset(
-                    strides.offset(scheduler.batch, first, scheduler.head_kv) as isize
-                ),
+            to: to.wrapping_offset(strides.offset(batch, position, scheduler.head_kv) as isize),
             stride: strides.seq,
-            rows: params.fwd.seqlen_k.saturating_sub(first),
+            rows: sequence.k.len.saturating_sub(first),
             columns,
         };
         let rows_of_dv = || rows(dv, params.dv, params.fwd.head_dim_v);
@@ -118,8 +117,8 @@ impl<C: Config> Backward<'_, C> {
             }
             bar_sync(KEYS_WRITTEN + consumer_idx, WARPGROUP);
             if opaque(thread::thread_idx_x()).is_multiple_of(WARPGROUP) {
-                let coord = [scheduler.batch, scheduler.head_kv, scheduler.key_block];
-                let at = 2 * C::TILE.key_tile_idx(&params.fwd, coord) + u64::from(sums.rows);
+                let of_block = (scheduler.head_kv, scheduler.slots.key_block);
+                let at = 2 * C::TILE.key_tile_idx(&params.fwd, of_block) + u64::from(sums.rows);
                 let of_keys = at * u64::from(Self::CTAS) + u64::from(consumer_idx % Self::CTAS);
                 let counter = C::TILE.counters_of_queries(&params.fwd) + of_keys;
                 let counter = self.call.counters.wrapping_add(counter as usize);

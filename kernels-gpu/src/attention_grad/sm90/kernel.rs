@@ -52,6 +52,7 @@
 //! **Before you change this**: `cargo test -p warpsmith-tests attention_grad_sm90::` finds
 //! races, lost arrivals and wrong bits.
 
+use abi::attention::FlashFwdLengths;
 use abi::attention_grad::AttentionGradParams;
 use abi::attention_grad::sm90::{CONSUMERS, STAGES, Sm90GradTile};
 use abi::gemm::sm90::{TILE_ALIGN, WARPGROUP};
@@ -111,6 +112,8 @@ pub(super) trait Config {
     type P: PairRegisters;
     /// The tile.
     const TILE: Sm90GradTile;
+    /// Whether sequences have lengths of their own.
+    const HAS_LENGTHS: bool;
 
     /// Two f32, rounded to elements; the first in the lower half.
     fn pair(low: f32, high: f32) -> u32;
@@ -136,6 +139,7 @@ pub(super) struct Call<'a> {
     pub(super) counters: *mut u32,
     pub(super) dk: *mut u16,
     pub(super) dv: *mut u16,
+    pub(super) lengths: &'a FlashFwdLengths,
     pub(super) params: &'a AttentionGradParams,
 }
 
@@ -173,20 +177,25 @@ impl<'a, C: Config> Backward<'a, C> {
             let kernel = Self::new(call);
             kernel.prepare();
             griddepcontrol_wait(); // wait until the preceding launches' writes are visible
-            let scheduler = TileScheduler::new(call.params, &C::TILE);
+            if C::HAS_LENGTHS && !kernel.find_place() {
+                return;
+            }
+            // With lengths, each role reads it: the loader has no registers for what roles share.
+            let shared = (!C::HAS_LENGTHS).then(|| kernel.scheduler());
+            let scheduler = || shared.unwrap_or_else(|| kernel.scheduler());
             if Self::is_loader() {
                 setmaxnreg_dec::<LOADER>();
                 match uniform(thread::thread_idx_x() / thread::WARP_THREADS) {
                     0 => {
-                        kernel.load(scheduler);
+                        kernel.load(scheduler());
                         griddepcontrol_launch_dependents();
                     }
-                    1 => kernel.load_rows(scheduler),
-                    adder => kernel.add(scheduler, adder % 2),
+                    1 => kernel.load_rows(scheduler()),
+                    adder => kernel.add(scheduler(), adder % 2),
                 }
             } else {
                 setmaxnreg_inc::<CONSUMER>();
-                C::consume(&kernel, scheduler);
+                C::consume(&kernel, scheduler());
             }
             if Self::CTAS > 1 {
                 // Neither leaves while the other may still write to it or signal it.
@@ -313,6 +322,12 @@ impl<'a, C: Config> Backward<'a, C> {
     pub(super) fn rows_at(&self, stage_idx: u32) -> SharedAddr {
         let offset = C::TILE.smem().rows + stage_idx * C::TILE.rows_bytes();
         self.base.add_bytes(offset)
+    }
+
+    /// Where a block of keys of sequences of different lengths is.
+    #[inline(always)]
+    pub(super) fn place_at(&self) -> SharedAddr {
+        self.base.add_bytes(C::TILE.smem().place)
     }
 
     /// dq on its way out.

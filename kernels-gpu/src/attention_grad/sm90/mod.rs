@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `kernel` | roles, barriers |
 //! | `scheduler` | the tiles of queries that a block visits |
+//! | `place` | which sequence a block of keys belongs to |
 //! | `load` | the loader of q, k, v and d_o, and that of lse and delta |
 //! | `consume` | the consumers' loop |
 //! | `pair` | the consumers of a cluster of two, for head dimensions above 128 |
@@ -23,6 +24,7 @@ mod load;
 mod mask;
 mod ordered_add;
 mod pair;
+mod place;
 mod round;
 mod schedule;
 mod store;

@@ -1,13 +1,12 @@
-//! The order of tiles when sequences have different numbers of queries: tiles are counted, so that
-//! no tile index is spent on a tile without queries.
+//! The order of tiles when sequences have different lengths: tiles are counted, so that no tile
+//! index is spent on a tile without queries, or without keys.
 //!
-//! If all sequences have the same number of queries, a tile's coordinates follow from its index by
-//! division. Otherwise a warp counts once: each lane counts the tiles of its share of the
-//! sequences, and a prefix sum over the lanes follows. Each lane keeps one number. Which sequence
-//! of a lane's share a tile belongs to is counted again for every tile.
+//! If all sequences have the same lengths, a tile's coordinates follow from its index by division.
+//! Otherwise a warp counts once: each lane counts the tiles of its share of the sequences, and a
+//! prefix sum over the lanes follows. Each lane keeps one number. Which sequence of a lane's share a
+//! tile belongs to is counted again for every tile.
 
-use abi::attention::sm90::tiles_of;
-use abi::attention::{FlashFwdLengths, FlashFwdParams, Positions};
+use abi::attention::{FlashFwdLengths, FlashFwdParams, Sequence};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::{self, FULL_MASK, uniform};
@@ -18,39 +17,31 @@ const LANES: u32 = 32;
 
 /// A tile, as its sequence and its index in it.
 #[derive(Clone, Copy)]
-pub(super) struct InSequence {
+pub(crate) struct InSequence {
     /// Its sequence.
-    pub(super) batch_idx: u32,
+    pub(crate) batch_idx: u32,
     /// Number of queries of the sequence.
-    pub(super) queries: u32,
-    /// Index among the tiles of all heads of the sequence.
-    pub(super) index: u32,
+    pub(crate) queries: u32,
+    /// Index among the tiles of the sequence.
+    pub(crate) index: u32,
 }
 
 /// What tiles are counted by.
 #[derive(Clone, Copy)]
-pub(super) struct Count<'a> {
-    pub(super) lengths: &'a FlashFwdLengths,
-    pub(super) params: &'a FlashFwdParams,
-    /// Queries a tile.
-    pub(super) queries: u32,
-    /// Heads that have tiles of their own: packed heads count as one.
-    pub(super) heads: u32,
+pub(crate) struct Count<'a, Tiles> {
+    pub(crate) lengths: &'a FlashFwdLengths,
+    pub(crate) params: &'a FlashFwdParams,
+    /// Number of tiles of a sequence.
+    pub(crate) tiles: Tiles,
 }
 
-impl Count<'_> {
-    /// Whether sequences may differ in their number of queries.
-    #[inline(always)]
-    pub(super) fn is_needed(&self) -> bool {
-        !(self.lengths.cu_seqlens_q.is_null() && self.lengths.seqused_q.is_null())
-    }
-
+impl<Tiles: Fn(&Sequence) -> u32> Count<'_, Tiles> {
     /// Number of tiles of all sequences up to the last of this lane's share.
     ///
     /// # Safety
     /// The warp calls it, converged; the lengths are those of a launch.
     #[inline(always)]
-    pub(super) unsafe fn through(&self) -> u32 {
+    pub(crate) unsafe fn through(&self) -> u32 {
         let lane = thread::thread_idx_x() % LANES;
         let share = self.share();
         let first = lane * share;
@@ -60,7 +51,7 @@ impl Count<'_> {
         // SAFETY: sequences of the batch; lanes reconverge after the loop.
         unsafe {
             while batch_idx < end {
-                through += self.tiles(self.of(batch_idx).len);
+                through += (self.tiles)(&self.of(batch_idx));
                 batch_idx += 1;
             }
             sum_through(lane, through)
@@ -72,7 +63,7 @@ impl Count<'_> {
     /// # Safety
     /// The warp calls it, converged.
     #[inline(always)]
-    pub(super) unsafe fn all(through: u32) -> u32 {
+    pub(crate) unsafe fn all(&self, through: u32) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { warp::shfl_idx(FULL_MASK, through, LANES - 1) }
     }
@@ -82,7 +73,7 @@ impl Count<'_> {
     /// # Safety
     /// As for [`through`](Self::through), which returned `through`; all lanes have the same index.
     #[inline(always)]
-    pub(super) unsafe fn find(&self, through: u32, index: u32) -> InSequence {
+    pub(crate) unsafe fn find(&self, through: u32, index: u32) -> InSequence {
         // SAFETY: the caller's promise. The lanes whose share ends at or before the index are the
         // first ones; the lane after them has it.
         unsafe {
@@ -104,12 +95,11 @@ impl Count<'_> {
         unsafe {
             loop {
                 let lane = thread::thread_idx_x() % LANES;
-                let queries = if first + lane < self.params.batch {
-                    self.of(first + lane).len
-                } else {
-                    0
-                };
-                let tiles = self.tiles(queries);
+                let (mut queries, mut tiles) = (0, 0);
+                if first + lane < self.params.batch {
+                    let sequence = self.of(first + lane);
+                    (queries, tiles) = (sequence.q.len, (self.tiles)(&sequence));
+                }
                 let through = sum_through(lane, tiles);
                 let in_lane = index.wrapping_sub(through).wrapping_add(tiles);
                 let behind = warp::vote_ballot(FULL_MASK, through > index);
@@ -136,18 +126,31 @@ impl Count<'_> {
         opaque(self.params.batch).div_ceil(LANES)
     }
 
+    /// Number of tiles of all sequences before `batch_idx`.
+    ///
+    /// # Safety
+    /// As for [`through`](Self::through); all lanes have the same sequence.
+    #[inline(always)]
+    pub(crate) unsafe fn before(&self, batch_idx: u32) -> u32 {
+        let lane = thread::thread_idx_x() % LANES;
+        let mut at = lane;
+        let mut tiles = 0;
+        // SAFETY: sequences of the batch; lanes reconverge after the loop.
+        unsafe {
+            while at < batch_idx {
+                tiles += (self.tiles)(&self.of(at));
+                at += LANES;
+            }
+            warp::shfl_idx(FULL_MASK, sum_through(lane, tiles), LANES - 1)
+        }
+    }
+
     /// # Safety
     /// As for [`sequence`].
     #[inline(always)]
-    unsafe fn of(&self, batch_idx: u32) -> Positions {
+    pub(crate) unsafe fn of(&self, batch_idx: u32) -> Sequence {
         // SAFETY: the caller's promise.
-        unsafe { sequence(self.lengths, self.params, batch_idx).q }
-    }
-
-    /// Number of tiles of a sequence with `queries` queries.
-    #[inline(always)]
-    fn tiles(&self, queries: u32) -> u32 {
-        tiles_of(queries, self.queries) * self.heads
+        unsafe { sequence(self.lengths, self.params, batch_idx) }
     }
 }
 
