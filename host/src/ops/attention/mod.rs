@@ -14,6 +14,7 @@ pub(in crate::ops) mod operands;
 mod packing;
 mod pages;
 pub(in crate::ops) mod run;
+mod scales;
 pub(in crate::ops) mod score;
 mod simt;
 mod sm75;
@@ -24,7 +25,7 @@ mod splits;
 use crate::error::named;
 use crate::ops::indices::Indices;
 use crate::ops::plan::Desc as _;
-use crate::{Error, Float, Result, Tensor};
+use crate::{E4m3, Element, Error, Float, Result, Tensor};
 use desc::AttentionDesc;
 use std::marker::PhantomData;
 
@@ -176,10 +177,10 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct Attention<'a, T: Float, Out: Float = T> {
+pub struct Attention<'a, T: Float, Out: Float = T, Kv: Element = T> {
     pub(in crate::ops) q: Tensor<T>,
-    pub(in crate::ops) k: Tensor<T>,
-    pub(in crate::ops) v: Tensor<T>,
+    pub(in crate::ops) k: Tensor<Kv>,
+    pub(in crate::ops) v: Tensor<Kv>,
     pub(in crate::ops) options: Options<'a>,
     output: PhantomData<Out>,
 }
@@ -187,7 +188,7 @@ pub struct Attention<'a, T: Float, Out: Float = T> {
 /// An [`Attention`] whose results are o and lse; [`Attention::lse`] makes it.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct AttentionLse<'a, T: Float, Out: Float = T>(Attention<'a, T, Out>);
+pub struct AttentionLse<'a, T: Float, Out: Float = T, Kv: Element = T>(Attention<'a, T, Out, Kv>);
 
 /// The results of an [`AttentionLse`] or an [`AttentionMerge`].
 #[derive(Clone, Debug)]
@@ -209,6 +210,8 @@ pub(in crate::ops) struct Options<'a> {
     pub(in crate::ops) softcap: Option<f32>,
     pub(in crate::ops) scores: score::ScoreOptions<'a>,
     pub(in crate::ops) sink: Option<&'a Tensor<f32>>,
+    k_scale: Option<&'a Tensor<f32>>,
+    v_scale: Option<&'a Tensor<f32>>,
     cu_seqlens_q: Option<Lengths<'a>>,
     cu_seqlens_k: Option<Lengths<'a>>,
     seqused_q: Option<Lengths<'a>>,
@@ -236,13 +239,7 @@ pub enum Layout {
 impl<T: Float> Attention<'_, T> {
     /// Attention of every query to every key, without a mask.
     pub fn new(q: &Tensor<T>, k: &Tensor<T>, v: &Tensor<T>) -> Self {
-        Self {
-            q: q.clone(),
-            k: k.clone(),
-            v: v.clone(),
-            options: Options::default(),
-            output: PhantomData,
-        }
+        Self::of(q, k, v)
     }
 
     /// Self-attention with q, k and v in one tensor: `[batch, seqlen, 3, heads, head_dim]`, or
@@ -266,9 +263,45 @@ impl<T: Float> Attention<'_, T> {
     }
 }
 
-impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
+impl<'a, T: Float> Attention<'a, T, T, E4m3> {
+    /// Attention to keys and values in e4m3; q is f16 or bf16. See
+    /// [Keys and values in e4m3](Attention#keys-and-values-in-e4m3).
+    pub fn of_e4m3(q: &Tensor<T>, k: &Tensor<E4m3>, v: &Tensor<E4m3>) -> Self {
+        Self::of(q, k, v)
+    }
+}
+
+impl<'a, T: Float, Out: Float> Attention<'a, T, Out, E4m3> {
+    /// Sets the factors of the keys (default 1), in device memory: one, `[heads_kv]`, or
+    /// `[batch, heads_kv]`. A key is its elements times its factor.
+    pub fn k_scale(mut self, scale: &'a Tensor<f32>) -> Self {
+        self.options.k_scale = Some(scale);
+        self
+    }
+
+    /// Sets the factors of the values, likewise.
+    pub fn v_scale(mut self, scale: &'a Tensor<f32>) -> Self {
+        self.options.v_scale = Some(scale);
+        self
+    }
+}
+
+impl<T: Float, Kv: Element> Attention<'_, T, T, Kv> {
+    /// Attention without options.
+    pub(in crate::ops) fn of(q: &Tensor<T>, k: &Tensor<Kv>, v: &Tensor<Kv>) -> Self {
+        Self {
+            q: q.clone(),
+            k: k.clone(),
+            v: v.clone(),
+            options: Options::default(),
+            output: PhantomData,
+        }
+    }
+}
+
+impl<'a, T: Float, Out: Float, Kv: Element> Attention<'a, T, Out, Kv> {
     /// Sets the dtype of `o`: f32, f16 or bf16 (default: that of `q`).
-    pub fn output<O: Float>(self) -> Attention<'a, T, O> {
+    pub fn output<O: Float>(self) -> Attention<'a, T, O, Kv> {
         Attention {
             q: self.q,
             k: self.k,
@@ -279,7 +312,7 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     }
 
     /// Makes the result include lse. Set other options before it.
-    pub fn lse(self) -> AttentionLse<'a, T, Out> {
+    pub fn lse(self) -> AttentionLse<'a, T, Out, Kv> {
         AttentionLse(self)
     }
 

@@ -68,6 +68,7 @@ pub(crate) mod fragments;
 pub(crate) mod kernel;
 mod results;
 pub(crate) mod softmax;
+mod stored;
 
 #[cfg(feature = "attention")]
 pub use entries::*;
