@@ -10,6 +10,7 @@ pub(crate) mod blocks;
 pub(crate) mod case;
 pub(crate) mod check;
 mod counters;
+mod e4m3;
 mod functions;
 mod jumps;
 mod merging;

@@ -19,6 +19,9 @@ use crate::{DType, Error, LaunchConfig, Result};
 use abi::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, THREADS, WARP_KEYS};
 use abi::attention::{FwdPacking, MOST_SPLITS, Mask};
 
+/// The oldest architecture of these kernels.
+const LEAST_ARCH: u32 = 80;
+
 /// Keys of each part of a batch-invariant attention: few enough that a single sequence occupies many SMs.
 const INVARIANT_KEYS: u32 = 1024;
 
@@ -45,16 +48,35 @@ pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnM
         return;
     }
     let arch = 10 * machine.arch.0 + machine.arch.1;
-    let dims = [desc.head_dim, desc.head_dim_v];
-    let Some(entry) = DecodeEntry::of(desc.kv_dtype, arch, dims, rows) else {
+    if arch < LEAST_ARCH {
         return;
-    };
+    }
+    let dims = [desc.head_dim, desc.head_dim_v];
+    let best = DecodeEntry::of(desc.kv_dtype, arch, dims, rows);
+    // What every architecture has is as right, and slower where there is something newer.
+    let portable = DecodeEntry::of(desc.kv_dtype, LEAST_ARCH, dims, rows);
+    for (entry, time) in [(best, 1.0), (portable.filter(|_| best != portable), 2.0)] {
+        if let Some(entry) = entry {
+            offer_entry(entry, time, desc, machine, group, offer);
+        }
+    }
+}
+
+/// Offers a kernel with `group` packed heads, whose time is `time` times the estimated one.
+fn offer_entry(
+    entry: DecodeEntry,
+    time: f64,
+    desc: &AttentionDesc,
+    machine: &Machine,
+    group: u32,
+    offer: &mut dyn FnMut(Candidate),
+) {
     let tile = entry.tile;
     let Some(packing) = FwdPacking::new(group, tile.rows) else {
         return;
     };
     let fits = tile.smem_bytes() <= machine.shared_bytes;
-    if machine.arch < (8, 0) || !fits || !suits(desc) {
+    if !fits || !suits(desc) {
         return;
     }
     let work = Work::new(desc, tile, &packing, machine);
@@ -67,7 +89,7 @@ pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnM
         return;
     };
     let extents = [tile.rows, DecodeTile::TILE_N];
-    let estimated_ns = machine.model.launch_ns + work.ns(splits);
+    let estimated_ns = machine.model.launch_ns + time * work.ns(splits);
     offer(Candidate {
         sharing: Sharing {
             heads: group,
