@@ -12,6 +12,10 @@
 //! Entries for e4m3 have one more argument, [`DecodeScales`]. Products are in f16: queries in bf16 are
 //! multiplied by a power of two for each row, so that the largest is in [2^14, 2^15), and rounded.
 //!
+//! Entries of [`WIDE_ROWS`] rows are for wide heads, on sm_90a alone: head_dim up to 576, head_dim_v up to
+//! 512, with [`WIDE_THREADS`] threads, of any page size. Where k and v are the same memory with the same
+//! strides, values are the first elements of keys, which are read once.
+//!
 //! With several splits of the keys, o is that of the parts ([`merge`](super::merge)), in f32, lse is
 //! written, and there is no sink.
 
@@ -24,8 +28,20 @@ use crate::kernel_param;
 /// Threads of a block.
 pub const THREADS: u32 = 128;
 
+/// Threads of a block of a kernel for wide heads.
+pub const WIDE_THREADS: u32 = 256;
+
 /// The most rows of a tile: queries of packed heads.
 pub const MOST_ROWS: u32 = 32;
+
+/// Rows of a tile of a kernel for wide heads.
+pub const WIDE_ROWS: u32 = 64;
+
+/// Head dimensions that other kernels compute.
+pub const WIDE_FROM: u32 = 128;
+
+/// The largest head_dim_v of a kernel for wide heads.
+const WIDE_HEAD_DIM_V: u32 = 512;
 
 /// Keys that a warp has of each block of keys.
 pub const WARP_KEYS: u32 = 16;
@@ -81,8 +97,35 @@ impl DecodeTile {
         WARPS * self.stages() * self.stage_bytes()
     }
 
-    /// Bytes of dynamic shared memory.
+    /// Whether the kernel is one for wide heads.
+    pub const fn is_wide(self) -> bool {
+        self.rows == WIDE_ROWS
+    }
+
+    /// Threads of a block.
+    pub const fn threads(self) -> u32 {
+        if self.is_wide() {
+            WIDE_THREADS
+        } else {
+            THREADS
+        }
+    }
+
+    /// The largest head_dim_v.
+    pub const fn head_dim_v_cap(self) -> u32 {
+        if self.is_wide() {
+            WIDE_HEAD_DIM_V
+        } else {
+            self.head_dim_cap
+        }
+    }
+
+    /// Bytes of dynamic shared memory. For wide heads: three matrices of 64 rows, from a multiple of 1024
+    /// on.
     pub const fn smem_bytes(self) -> u32 {
+        if self.is_wide() {
+            return 3 * WIDE_ROWS * self.head_dim_cap * self.element_bytes + 1024;
+        }
         self.moments_offset() + self.rows * WARPS * 8
     }
 
@@ -142,8 +185,12 @@ impl DecodeScales {
         let (batch, head) = (batch_idx as i64, head_kv_idx as i64);
         let ([k_batch, k_head], [v_batch, v_head]) = (self.k_strides, self.v_strides);
         [
-            batch.wrapping_mul(k_batch).wrapping_add(head.wrapping_mul(k_head)),
-            batch.wrapping_mul(v_batch).wrapping_add(head.wrapping_mul(v_head)),
+            batch
+                .wrapping_mul(k_batch)
+                .wrapping_add(head.wrapping_mul(k_head)),
+            batch
+                .wrapping_mul(v_batch)
+                .wrapping_add(head.wrapping_mul(v_head)),
         ]
     }
 }
@@ -170,7 +217,7 @@ impl DecodeEntry {
         let head_dim_cap = parts.number("d");
         let rows = parts.number("m");
         parts.end();
-        assert!(rows <= MOST_ROWS);
+        assert!(rows <= MOST_ROWS || rows == WIDE_ROWS);
         let tile = DecodeTile {
             rows,
             head_dim_cap,
@@ -195,9 +242,17 @@ impl DecodeEntry {
     ) -> Option<Self> {
         let of_chunk = ALIGN_BYTES / dtype.size_bytes() as u32;
         let is_whole = head_dim.is_multiple_of(of_chunk) && head_dim_v.is_multiple_of(of_chunk);
-        let has_room =
-            |tile: DecodeTile| head_dim.max(head_dim_v) <= tile.head_dim_cap && rows <= tile.rows;
-        let suits = |entry: &Self| entry.dtype == dtype && entry.arch <= arch;
+        let has_room = |tile: DecodeTile| {
+            head_dim <= tile.head_dim_cap
+                && head_dim_v <= tile.head_dim_v_cap()
+                && rows <= tile.rows
+        };
+        // Others compute what has room in their tiles; wide ones have instructions of one architecture.
+        let suits = |entry: &Self| match entry.tile.is_wide() {
+            true => entry.arch == arch && head_dim.max(head_dim_v) > WIDE_FROM,
+            false => entry.arch <= arch,
+        };
+        let suits = |entry: &Self| entry.dtype == dtype && suits(entry);
         Self::find(|entry| suits(entry) && is_whole && has_room(entry.tile))
     }
 }
@@ -213,6 +268,11 @@ entries! { $ DecodeEntry((FlashFwdLengths, FlashFwdParams, FwdPacking, FlashFwdP
         flash_decode_sm80_f16_d64_m32(f16);
         flash_decode_sm80_f16_d128_m16(f16);
         flash_decode_sm80_f16_d128_m32(f16);
+    }
+    /// Wide heads, by `wgmma`.
+    flash_decode_wide {
+        flash_decode_sm90_bf16_d576_m64(Bf16);
+        flash_decode_sm90_f16_d576_m64(F16);
     }
     /// Keys and values in e4m3, by the conversions of sm_89.
     flash_decode_sm89 {

@@ -80,16 +80,18 @@ impl Case {
             None => Tensor::from_ndarray(device, &dense),
             Some(page_size) => {
                 let columns = room / page_size;
-                let mut pool = Array4::from_elem(
-                    [batch * columns, page_size, self.heads_kv, x],
-                    E4m3::POISON,
-                );
+                let mut pool =
+                    Array4::from_elem([batch * columns, page_size, self.heads_kv, x], E4m3::POISON);
                 for b in 0..batch {
                     for column in 0..columns {
                         let page = self.page(b, column);
                         let from = column * page_size;
-                        pool.index_axis_mut(Axis(0), page)
-                            .assign(&dense.slice(s![b, from..from + page_size, .., ..]));
+                        pool.index_axis_mut(Axis(0), page).assign(&dense.slice(s![
+                            b,
+                            from..from + page_size,
+                            ..,
+                            ..
+                        ]));
                     }
                 }
                 Tensor::from_ndarray(device, &pool)
@@ -125,12 +127,13 @@ impl Case {
             return Ok(None);
         };
         let columns = self.room() / page_size;
-        let table = Array2::from_shape_fn([self.lengths.len(), columns], |(b, column)| {
-            match column * page_size < self.lengths[b] {
-                true => self.page(b, column) as i32,
-                false => -1,
-            }
-        });
+        let table =
+            Array2::from_shape_fn([self.lengths.len(), columns], |(b, column)| {
+                match column * page_size < self.lengths[b] {
+                    true => self.page(b, column) as i32,
+                    false => -1,
+                }
+            });
         Tensor::from_ndarray(device, &table).map(Some).map_err(say)
     }
 }
@@ -178,7 +181,11 @@ fn check<T: Float + TestElement>(case: &Case, device: &Device, stream: &Stream) 
         x.map_err(say)
     };
     let options = AttentionOptions {
-        mask: if case.causal { Band::CAUSAL } else { Band::default() },
+        mask: if case.causal {
+            Band::CAUSAL
+        } else {
+            Band::default()
+        },
         softcap: case.softcap,
         ..AttentionOptions::new(T::DTYPE, attention.model(stream).map_err(say)?)
     };

@@ -22,6 +22,7 @@ mod pool;
 mod refused;
 pub(crate) mod scores;
 mod tables;
+mod wide;
 
 use ndarray::{ArrayD, Axis};
 use warpsmith::{Attention, DType};

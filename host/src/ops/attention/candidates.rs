@@ -173,6 +173,11 @@ impl Desc for AttentionDesc {
                     softmax_scale above 0, no block mask"
                 .to_owned();
         }
+        if self.head_dim.max(self.head_dim_v) > 256 {
+            return "head_dim above 256 in f16 and bf16 on sm_90: multiples of 8, rows aligned to 16 bytes, \
+                    softmax_scale above 0, no block mask"
+                .to_owned();
+        }
         if self.packs_heads.is_none() && self.key_splits.is_none() {
             return "batch * heads_q below 65,535^2".to_owned();
         }

@@ -4,7 +4,7 @@
 //! to reading keys and values. [`Work::ns`] estimates the time for each number of splits.
 //!
 //! With paged keys, they compute any number of queries, in several tiles. Other tensor-core kernels
-//! do not support pages. The same holds of keys in e4m3.
+//! do not support pages. The same holds of keys in e4m3, and of wide heads (`sm90/wide.rs`).
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry};
@@ -16,11 +16,16 @@ use super::{sm80, splits};
 use crate::ops::plan::Machine;
 use crate::reference::attention::AttentionModel;
 use crate::{DType, Error, LaunchConfig, Result};
-use abi::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, THREADS, WARP_KEYS};
+use abi::attention::decode::{
+    ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, THREADS, WARP_KEYS, WIDE_FROM, WIDE_ROWS,
+};
 use abi::attention::{FwdPacking, MOST_SPLITS, Mask};
 
 /// The oldest architecture of these kernels.
 const LEAST_ARCH: u32 = 80;
+
+/// The largest head dimension of other kernels for dense keys.
+const OTHERS_UP_TO: u32 = 256;
 
 /// Keys of each part of a batch-invariant attention: few enough that a single sequence occupies many SMs.
 const INVARIANT_KEYS: u32 = 1024;
@@ -37,10 +42,17 @@ pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnM
         _ => desc.heads_q / desc.heads_kv,
     };
     let is_e4m3 = desc.kv_dtype == DType::E4m3;
-    let (group, rows) = match desc.pages.is_some() || is_e4m3 {
+    let most_dim = desc.head_dim.max(desc.head_dim_v);
+    // Only pages and the widest heads have no other kernels by tensor cores.
+    let is_wide = most_dim > WIDE_FROM && (desc.pages.is_some() || most_dim > OTHERS_UP_TO);
+    if most_dim > WIDE_FROM && !is_wide {
+        return;
+    }
+    let (group, rows) = match desc.pages.is_some() || is_e4m3 || is_wide {
         true => {
-            let group = largest_divisor(group, MOST_ROWS);
-            (group, group.saturating_mul(desc.seqlen_q).min(MOST_ROWS))
+            let most = if is_wide { WIDE_ROWS } else { MOST_ROWS };
+            let group = largest_divisor(group, most);
+            (group, group.saturating_mul(desc.seqlen_q).min(most))
         }
         false => (group, group.saturating_mul(desc.seqlen_q)),
     };
@@ -76,7 +88,7 @@ fn offer_entry(
         return;
     };
     let fits = tile.smem_bytes() <= machine.shared_bytes;
-    if !fits || !suits(desc) {
+    if !fits || !suits(desc, tile.is_wide()) {
         return;
     }
     let work = Work::new(desc, tile, &packing, machine);
@@ -122,14 +134,15 @@ fn largest_divisor(group: u32, most: u32) -> u32 {
     (1..=group.min(most)).rev().find(is_divisor).unwrap_or(1)
 }
 
-/// Whether the kernels can read q, k and v and write o. A warp's keys lie in one page.
-fn suits(desc: &AttentionDesc) -> bool {
+/// Whether the kernels can read q, k and v and write o. A warp's keys lie in one page, but
+/// those of wide heads anywhere.
+fn suits(desc: &AttentionDesc, is_wide: bool) -> bool {
     let inputs = [
         (&desc.q, desc.dtype),
         (&desc.k, desc.kv_dtype),
         (&desc.v, desc.kv_dtype),
     ];
-    let pages_suit = |pages: PagesDesc| pages.page_size.is_multiple_of(WARP_KEYS);
+    let pages_suit = |pages: PagesDesc| is_wide || pages.page_size.is_multiple_of(WARP_KEYS);
     desc.positive_scale
         && desc.pages.is_none_or(pages_suit)
         && inputs
@@ -147,7 +160,7 @@ fn config(
     packing.splits = splits;
     Some(LaunchConfig {
         grid: DecodeTile::grid(desc.batch, desc.seqlen_q, desc.heads_q, &packing)?,
-        block: [THREADS, 1, 1],
+        block: [tile.threads(), 1, 1],
         shared_bytes: tile.smem_bytes(),
         cluster: None,
     })
@@ -179,7 +192,9 @@ impl Work {
         let mask = Mask::new(desc.seqlen_q, desc.seqlen_k, window, desc.top_left);
         let key_blocks = mask.key_blocks(0, desc.seqlen_q, DecodeTile::TILE_N).len();
         let heads_all = f64::from(desc.batch) * f64::from(desc.heads_q);
-        let row_bytes = f64::from(desc.head_dim + desc.head_dim_v) * desc.kv_dtype.size_bytes() as f64;
+        // Values of wide heads are most often the first elements of keys.
+        let head_dim_v = if tile.is_wide() { 0 } else { desc.head_dim_v };
+        let row_bytes = f64::from(desc.head_dim + head_dim_v) * desc.kv_dtype.size_bytes() as f64;
         let of_multiprocessor = machine.shared_bytes / tile.smem_bytes();
         Self {
             costs: machine.model.attention,
@@ -274,8 +289,8 @@ pub(super) fn model(sharing: Sharing, desc: &AttentionDesc) -> AttentionModel {
 mod tests {
     use super::super::desc::tests::plain;
     use super::*;
-    use crate::ops::plan::MachineModel;
     use crate::Device;
+    use crate::ops::plan::MachineModel;
 
     fn offered(desc: &AttentionDesc) -> Option<Candidate> {
         let mut info = Device::emulator().expect("an emulator").info().clone();

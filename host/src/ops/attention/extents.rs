@@ -6,8 +6,10 @@ use crate::ops::check;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
 use abi::attention::{Mask, UNLIMITED};
 
-/// Largest head_dim and head_dim_v.
-const MOST_HEAD_DIM: usize = 256;
+/// Largest head_dim.
+const MOST_HEAD_DIM: usize = 576;
+/// Largest head_dim_v.
+const MOST_HEAD_DIM_V: usize = 512;
 
 /// First length that is too large: positions are 31-bit integers, and are rounded up to whole
 /// tiles.
@@ -109,10 +111,10 @@ impl<T: Float, Out: Float, Kv: Element> Attention<'_, T, Out, Kv> {
             let want = format!("heads_kv that divides q's {heads_q} heads");
             return Err(check::shape_mismatch("k", &self.k, want));
         }
-        if head_dim > MOST_HEAD_DIM || v.3 > MOST_HEAD_DIM {
+        if head_dim > MOST_HEAD_DIM || v.3 > MOST_HEAD_DIM_V {
             return Err(Error::unsupported(
                 format!("attention with head_dim {head_dim} and head_dim_v {}", v.3),
-                format!("head_dim and head_dim_v up to {MOST_HEAD_DIM}"),
+                format!("head_dim up to {MOST_HEAD_DIM} and head_dim_v up to {MOST_HEAD_DIM_V}"),
             ));
         }
         let pages = (k.0.unwrap_or(0), k.1);

@@ -49,7 +49,9 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// [`layout`](Self::layout) selects tensors with heads before positions, and
 /// [`qkv_packed`](Self::qkv_packed) takes q, k and v from one tensor. Query head `h` attends to
 /// key/value head `h / (heads_q / heads_kv)` (MQA and GQA). `head_dim` and `head_dim_v` are at most
-/// 256 and need not be equal. `softmax_scale` is dimensionless and for the natural exponential; its
+/// 256 and need not be equal. On Hopper, f16 and bf16 may have `head_dim` up to 576 and `head_dim_v` up to
+/// 512. Where `v` is a view of the first elements of `k`, as in MLA's absorbed form, keys are then read
+/// once. `softmax_scale` is dimensionless and for the natural exponential; its
 /// default is `1 / sqrt(head_dim)`.
 ///
 /// # Masks
@@ -89,6 +91,13 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// pages of a multiple of 16 positions. Hopper's kernels for long queries do not support pages. The
 /// bits of a result are those of the same kernel and number of key splits without pages.
 ///
+/// # Keys and values in e4m3
+/// [`of_e4m3`](Attention::of_e4m3) takes `k` and `v` in e4m3, dense or in pages, beside `q` in f16 or bf16.
+/// An element times its factor ([`k_scale`](Attention::k_scale), [`v_scale`](Attention::v_scale)) is the
+/// key's or the value's. Products are in f16, which has all of e4m3. Queries in bf16 are multiplied by a
+/// power of two for each row first; what is smaller than 2^-29 of a row's largest element is rounded. It
+/// runs on sm_80 and newer, by conversions of sm_89 where there are some.
+///
 /// # Numerics
 /// Scores and sums are in f32, with an online softmax in base 2; `o` is rounded once. Tensor-core
 /// kernels round probabilities to the dtype of `v` (small ones of f16 to 0). A key that no query of its
@@ -122,8 +131,8 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::Shape`], [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (head_dim
-/// above 256, a kernel that does not exist), [`ArgumentError::Value`](crate::ArgumentError::Value)
+/// [`Error::Shape`], [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (head
+/// dimensions that no kernel has, a kernel that does not exist), [`ArgumentError::Value`](crate::ArgumentError::Value)
 /// (an invalid scale, softcap, length or number of parts),
 /// [`DeviceError::Mismatch`](crate::DeviceError::Mismatch),
 /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (an extent that is too large),
@@ -309,6 +318,13 @@ impl<'a, T: Float, Out: Float, Kv: Element> Attention<'a, T, Out, Kv> {
             options: self.options,
             output: PhantomData,
         }
+    }
+
+    /// Sets the factors of keys and values, which are in e4m3.
+    pub(in crate::ops) fn with_scales(mut self, k: &'a Tensor<f32>, v: &'a Tensor<f32>) -> Self {
+        self.options.k_scale = Some(k);
+        self.options.v_scale = Some(v);
+        self
     }
 
     /// Makes the result include lse. Set other options before it.

@@ -23,7 +23,11 @@ const ELEMENT: i64 = 2;
 /// banks. Rows of four chunks are half as long as all banks together.
 macro_rules! turn {
     ($row:expr, $row_chunks:expr) => {
-        if $row_chunks == 4 { $row / 2 % 4 } else { $row % 8 }
+        if $row_chunks == 4 {
+            $row / 2 % 4
+        } else {
+            $row % 8
+        }
     };
 }
 
@@ -159,7 +163,8 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
     ) {
         let Chunk { row, column } = Self::chunk();
         let is_inside = column * CHUNK < self.head_dim * ELEMENT as u32;
-        let to = smem.add_bytes(row * Self::ROW_BYTES + (column ^ turn!(row, Self::ROW_CHUNKS)) * CHUNK);
+        let to =
+            smem.add_bytes(row * Self::ROW_BYTES + (column ^ turn!(row, Self::ROW_CHUNKS)) * CHUNK);
         let mut from = self.first.wrapping_offset(offset as isize);
         let step = self.ld_bytes * i64::from(Self::ROWS_AT_ONCE);
         let (row, rows) = (

@@ -72,50 +72,34 @@ pub(super) unsafe fn flash_decode<
     split_blocks: u32,
     scales: &DecodeScales,
 ) {
-    let (tile, split) = divided(thread::block_idx_x(), packing.splits);
-    let m_start = tile * packing.queries;
-    // SAFETY: the caller's promise; the grid has as many blocks in z as there are sequences.
-    let sequence = unsafe { sequence(arguments.lengths, params, thread::block_idx_z()) };
-    if m_start >= sequence.q.len {
+    // SAFETY: the caller's promise.
+    let block = unsafe { Decode::<S, W, M>::new(arguments, params, packing, split_blocks, scales) };
+    if !block.has_queries() {
         return;
     }
-    let block = Decode::<S, W, M> {
-        arguments,
-        scales,
-        stored: PhantomData,
-        params,
-        packing,
-        pages: Pages::new(arguments.pages, sequence.batch_idx),
-        mask: params.mask(&sequence),
-        sequence,
-        first_head: thread::block_idx_y() * packing.heads,
-        m_start,
-        split,
-        split_blocks,
-    };
     // SAFETY: the caller's promise: all threads are here.
     unsafe { block.run::<D, STEPS>() }
 }
 
 /// A row of a tile.
 #[derive(Clone, Copy)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// Its query, in the sequence.
-    pub(super) query: u32,
+    pub(crate) query: u32,
     /// Its query head.
-    pub(super) head: u32,
+    pub(crate) head: u32,
     /// False if the row is idle: it has no query.
-    pub(super) is_there: bool,
+    pub(crate) is_there: bool,
 }
 
 /// What is constant throughout a block's work.
-pub(super) struct Decode<'a, S, const W: usize, const M: usize> {
-    pub(super) arguments: &'a Arguments<'a>,
+pub(crate) struct Decode<'a, S, const W: usize, const M: usize> {
+    pub(crate) arguments: &'a Arguments<'a>,
     pub(super) scales: &'a DecodeScales,
     stored: PhantomData<S>,
-    pub(super) params: &'a FlashFwdParams,
-    pub(super) packing: &'a FwdPacking,
-    pub(super) sequence: Sequence,
+    pub(crate) params: &'a FlashFwdParams,
+    pub(crate) packing: &'a FwdPacking,
+    pub(crate) sequence: Sequence,
     pages: Pages,
     mask: Mask,
     /// First query head.
@@ -197,9 +181,99 @@ impl<S: Stored, const W: usize, const M: usize> Decode<'_, S, W, M> {
     /// rows of 128 have no register for it: ptxas would spill two on sm_90.
     const LOOKS_AHEAD: bool = M == 1 || Self::TILE.head_dim_cap < 128;
 
+    /// A block's tile and split.
+    ///
+    /// # Safety
+    /// The launch's: the grid has as many blocks in z as there are sequences.
+    #[inline(always)]
+    pub(crate) unsafe fn new<'a>(
+        arguments: &'a Arguments<'a>,
+        params: &'a FlashFwdParams,
+        packing: &'a FwdPacking,
+        split_blocks: u32,
+        scales: &'a DecodeScales,
+    ) -> Decode<'a, S, W, M> {
+        let (tile, split) = divided(thread::block_idx_x(), packing.splits);
+        let m_start = tile * packing.queries;
+        // SAFETY: the caller's promise.
+        let sequence = unsafe { sequence(arguments.lengths, params, thread::block_idx_z()) };
+        Decode {
+            arguments,
+            scales,
+            stored: PhantomData,
+            params,
+            packing,
+            pages: Pages::new(arguments.pages, sequence.batch_idx),
+            mask: params.mask(&sequence),
+            sequence,
+            first_head: thread::block_idx_y() * packing.heads,
+            m_start,
+            split,
+            split_blocks,
+        }
+    }
+
+    /// Whether the tile has any.
+    #[inline(always)]
+    pub(crate) fn has_queries(&self) -> bool {
+        self.m_start < self.sequence.q.len
+    }
+
+    /// Elements from the first of keys or values to key `key` of the block's head; anything if it is not
+    /// there.
+    ///
+    /// # Safety
+    /// The launch's; the sequence has the key, if it is there.
+    #[inline(always)]
+    pub(crate) unsafe fn offset_of_key(
+        &self,
+        strides: &BshStrides,
+        key: u32,
+        is_there: bool,
+    ) -> i64 {
+        let head_kv_idx = self.params.head_kv_idx(self.first_head);
+        if !self.pages.are_there() {
+            return self.sequence.offset_k(strides, head_kv_idx) + i64::from(key) * strides.seq;
+        }
+        if !is_there {
+            return 0;
+        }
+        // SAFETY: the caller's promise.
+        let at = unsafe { self.pages.find(key) };
+        at.offset(strides) + strides.offset(0, 0, head_kv_idx)
+    }
+
+    /// Elements from the first of o to those of a row, in the block's split.
+    #[inline(always)]
+    pub(crate) fn offset_of_o(&self, row: &Row) -> i64 {
+        let strides = &self.params.o;
+        let of_split = u64::from(self.split) * self.packing.o_split;
+        self.sequence.offset_q(strides, row.head)
+            + i64::from(row.query) * strides.seq
+            + of_split as i64
+    }
+
+    /// Stores a row's lse.
+    ///
+    /// # Safety
+    /// The launch's; the row exists.
+    #[inline(always)]
+    pub(crate) unsafe fn store_lse(&self, row: &Row, lse: f32) {
+        let of_split = u64::from(self.split) * self.packing.lse_split;
+        let at = self.params.lse_offset(&self.sequence, row.head) + u64::from(row.query) + of_split;
+        // SAFETY: the caller's promise.
+        unsafe { self.arguments.lse.wrapping_add(at as usize).write(lse) }
+    }
+
+    /// The keys that a query sees.
+    #[inline(always)]
+    pub(crate) fn visible_keys(&self, query: u32) -> KeyRange {
+        self.mask.visible_keys(query)
+    }
+
     /// The tile's row `row`.
     #[inline(always)]
-    pub(super) fn row(&self, row: u32) -> Row {
+    pub(crate) fn row(&self, row: u32) -> Row {
         let (query, head) = self.packing.row(row);
         Row {
             query: self.m_start + query,
@@ -211,7 +285,7 @@ impl<S: Stored, const W: usize, const M: usize> Decode<'_, S, W, M> {
     /// Keys that some query of the tile sees. Recomputed at each use, as the loop over keys needs the
     /// registers.
     #[inline(always)]
-    fn seen(&self) -> KeyRange {
+    pub(crate) fn seen(&self) -> KeyRange {
         let m_start = opaque(self.m_start);
         self.mask
             .keys_of_tile(m_start, m_start + self.packing.queries)
@@ -312,7 +386,7 @@ impl<S: Stored, const W: usize, const M: usize> Decode<'_, S, W, M> {
 
     /// The blocks of keys that this split visits; those that need no mask are those of the tile.
     #[inline(always)]
-    fn blocks(&self) -> KeyBlocks {
+    pub(crate) fn blocks(&self) -> KeyBlocks {
         let end_query = self.m_start + self.packing.queries;
         let all = self
             .mask
@@ -341,7 +415,9 @@ impl<S: Stored, const W: usize, const M: usize> Decode<'_, S, W, M> {
         let (params, sequence) = (self.params, &self.sequence);
         let warp_idx = uniform_warp_idx();
         let head_kv_idx = params.head_kv_idx(self.first_head);
-        let at = |base: *const u8, offset: i64| base.wrapping_offset((i64::from(S::BYTES) * offset) as isize);
+        let at = |base: *const u8, offset: i64| {
+            base.wrapping_offset((i64::from(S::BYTES) * offset) as isize)
+        };
         let offset = |strides: &BshStrides| match self.pages.are_there() {
             true => strides.offset(0, 0, head_kv_idx),
             false => sequence.offset_k(strides, head_kv_idx),
@@ -352,7 +428,11 @@ impl<S: Stored, const W: usize, const M: usize> Decode<'_, S, W, M> {
         let base = unsafe { SharedAddr::of(dynamic_base()) };
         Stages {
             k: Copies::new(k, halves::<S>(params.k.seq), params.head_dim * S::BYTES / 2),
-            v: Copies::new(v, halves::<S>(params.v.seq), params.head_dim_v * S::BYTES / 2),
+            v: Copies::new(
+                v,
+                halves::<S>(params.v.seq),
+                params.head_dim_v * S::BYTES / 2,
+            ),
             base: base.add_bytes(warp_idx * Self::STAGES * Self::TILE.stage_bytes()),
             decode: self,
             first_key: warp_idx * WARP_KEYS,
@@ -408,7 +488,11 @@ impl<S: Stored, const W: usize, const M: usize> Decode<'_, S, W, M> {
                     entry = stages.entry(ahead);
                 }
                 if ahead < blocks.end {
-                    let free = if slot == 0 { Self::STAGES - 1 } else { slot - 1 };
+                    let free = if slot == 0 {
+                        Self::STAGES - 1
+                    } else {
+                        slot - 1
+                    };
                     stages.start(ahead, entry, free);
                 }
                 cp_async_commit_group();
@@ -440,7 +524,11 @@ impl<S: Stored, const W: usize, const M: usize> Decode<'_, S, W, M> {
                     }
                 }
                 S::accumulate::<W, M, D>(o, &s, smem_v);
-                slot = if slot == Self::STAGES - 1 { 0 } else { slot + 1 };
+                slot = if slot == Self::STAGES - 1 {
+                    0
+                } else {
+                    slot + 1
+                };
                 ahead += 1;
                 n_block_idx += 1;
             }

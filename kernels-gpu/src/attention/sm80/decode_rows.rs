@@ -70,8 +70,7 @@ impl<'a, S: Stored, const W: usize, const M: usize> Merge<'a, S, W, M> {
     #[inline(always)]
     fn moments_of(&self, row: u32) -> SharedAddr {
         let of_row = row * WARPS as u32 * MOMENTS_BYTES;
-        self.base
-            .add_bytes(Self::TILE.moments_offset() + of_row)
+        self.base.add_bytes(Self::TILE.moments_offset() + of_row)
     }
 
     /// Merges `softmax` and `o` of all warps, and stores the results.
@@ -99,7 +98,7 @@ impl<'a, S: Stored, const W: usize, const M: usize> Merge<'a, S, W, M> {
                     let weights = self.weights(row_idx, row.head);
                     self.store(&row, row_idx, column, &weights);
                     if column == 0 && self.decode.params.write_lse != 0 {
-                        self.store_lse(&row, weights.lse);
+                        self.decode.store_lse(&row, weights.lse);
                     }
                 }
             }
@@ -184,13 +183,8 @@ impl<'a, S: Stored, const W: usize, const M: usize> Merge<'a, S, W, M> {
     /// As for [`weights`](Self::weights); the row exists.
     #[inline(always)]
     unsafe fn store(&self, row: &Row, row_idx: u32, first: u32, weights: &Weights) {
-        let Decode {
-            params, sequence, ..
-        } = self.decode;
-        let of_split = u64::from(self.decode.split) * self.decode.packing.o_split;
-        let at = sequence.offset_q(&params.o, row.head)
-            + i64::from(row.query) * params.o.seq
-            + of_split as i64;
+        let params = self.decode.params;
+        let at = self.decode.offset_of_o(row);
         let mut column = first;
         while column < Self::TILE.head_dim_cap {
             if column < params.head_dim_v {
@@ -205,7 +199,10 @@ impl<'a, S: Stored, const W: usize, const M: usize> Merge<'a, S, W, M> {
                         let is_f16 = params.o_dtype == OutputDType::F16.code();
                         let to = self.decode.arguments.o.cast::<u16>().wrapping_offset(at);
                         let [a, b, c, d] = merged;
-                        let words = [S::Product::pack_as(is_f16, a, b), S::Product::pack_as(is_f16, c, d)];
+                        let words = [
+                            S::Product::pack_as(is_f16, a, b),
+                            S::Product::pack_as(is_f16, c, d),
+                        ];
                         st_v2_u32(to.cast(), words);
                     }
                 }
@@ -232,26 +229,5 @@ impl<'a, S: Stored, const W: usize, const M: usize> Merge<'a, S, W, M> {
             }
         }
         merged
-    }
-
-    /// Stores a row's lse.
-    ///
-    /// # Safety
-    /// The launch's; the row exists.
-    #[inline(always)]
-    unsafe fn store_lse(&self, row: &Row, lse: f32) {
-        let Decode {
-            params, sequence, ..
-        } = self.decode;
-        let of_split = u64::from(self.decode.split) * self.decode.packing.lse_split;
-        let at = params.lse_offset(sequence, row.head) + u64::from(row.query) + of_split;
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.decode
-                .arguments
-                .lse
-                .wrapping_add(at as usize)
-                .write(lse)
-        }
     }
 }

@@ -59,7 +59,7 @@
 )]
 
 pub(crate) mod copies;
-mod decode;
+pub(crate) mod decode;
 mod decode_rows;
 pub(crate) mod element;
 #[cfg(feature = "attention")]
@@ -72,3 +72,4 @@ mod stored;
 
 #[cfg(feature = "attention")]
 pub use entries::*;
+pub(crate) use kernel::Arguments;
