@@ -61,6 +61,7 @@
 pub(crate) mod copies;
 pub(crate) mod decode;
 mod decode_rows;
+mod decode_stages;
 pub(crate) mod element;
 #[cfg(feature = "attention")]
 mod entries;
