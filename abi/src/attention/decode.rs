@@ -231,9 +231,8 @@ impl DecodeEntry {
         }
     }
 
-    /// The kernel for keys of this dtype on an architecture, such as 90, of the smallest cap that
-    /// serves both head dimensions, with the fewest rows that have room for `rows`; `None` if there is
-    /// none.
+    /// The kernel for keys of this dtype on an architecture, such as 90; `None` if there is none. It has
+    /// the smallest cap that serves both head dimensions, and the fewest rows that have room for `rows`.
     pub fn of(
         dtype: DType,
         arch: u32,

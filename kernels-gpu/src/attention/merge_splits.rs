@@ -328,7 +328,7 @@ fn column(i: usize) -> u32 {
 }
 
 /// # Safety
-/// There is a row of `columns` elements at element `at`, of which those from `first` on are stored; `columns` is a multiple of four, and the
+/// There is a row of `columns` elements at element `at`, of which those from `first` on are stored. `columns` is a multiple of four, and the
 /// row is aligned to four elements.
 #[inline(always)]
 unsafe fn store<E: SimtElement>(

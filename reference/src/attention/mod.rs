@@ -10,7 +10,7 @@
 //! A score is a dot product of length `head_dim`. So (see [`crate::gemm`]) its error is at most
 //! `a_j = |scale| (gamma(d) sum_c |q_c k_jc| + d eta)` in natural units if it is computed in f32,
 //! and larger with tensor cores
-//! ([`Arithmetic`]), or if q is rounded first (`q_lost`). `scale` is rounded to f32 and multiplied by `log2
+//! ([`Arithmetic`]). It is larger, too, if q is rounded first (`q_lost`). `scale` is rounded to f32 and multiplied by `log2
 //! e`, which [`crate::softmax`] includes. The tanh of a softcap has a slope of at most 1, so it
 //! passes `a_j` on and adds its own error `c (t + gamma(2))`. t is the error of the
 //! implementation's tanh, and the rest is for `scale / c` and the product with it. `P_j`, `e_j`,

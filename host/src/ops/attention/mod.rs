@@ -132,7 +132,7 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 ///
 /// # Errors
 /// [`Error::Shape`], [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (head
-/// dimensions that no kernel has, a kernel that does not exist), [`ArgumentError::Value`](crate::ArgumentError::Value)
+/// dimensions or a kernel that do not exist), [`ArgumentError::Value`](crate::ArgumentError::Value)
 /// (an invalid scale, softcap, length or number of parts),
 /// [`DeviceError::Mismatch`](crate::DeviceError::Mismatch),
 /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (an extent that is too large),

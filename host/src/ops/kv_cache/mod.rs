@@ -156,7 +156,7 @@ impl<T: Float> KvCache<T> {
 
 impl<T: Float> KvCache<T, E4m3> {
     /// The same in e4m3, for f16 and bf16. `scales` has the factors of keys and values of each layer, in
-    /// device memory: one element, or `[heads_kv]`. What is written is divided by them, rounded to
+    /// device memory: one element, or `[heads_kv]`. Written elements are divided by them, rounded to
     /// nearest, and saturates at ±448; attention multiplies by them.
     ///
     /// # Errors

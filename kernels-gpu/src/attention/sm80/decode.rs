@@ -27,7 +27,7 @@
 //! entry for it is loaded a step before the copies, where there is a register for it.
 //!
 //! # Numerics
-//! Those of the [module](super), by warp; with e4m3, those of [`abi::attention::decode`]; then `o = Σ exp2(max_w - max) o_w / Σ exp2(max_w - max)
+//! Those of the [module](super), by warp; with e4m3, as [`abi::attention::decode`] has them; then `o = Σ exp2(max_w - max) o_w / Σ exp2(max_w - max)
 //! sum_w`. The same bits every run.
 //!
 //! # Source
