@@ -73,10 +73,11 @@ tuples! {
     A B C;
     A B C D;
     A B C D E;
+    A B C D E F;
 }
 
 /// Most blocks of a launch.
-pub const MAX_BLOCKS: usize = 5;
+pub const MAX_BLOCKS: usize = 6;
 
 /// Makes the table of a family's entries.
 ///

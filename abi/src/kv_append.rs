@@ -4,6 +4,11 @@
 //! |---|---|
 //! | `kv_append_<dtype>_<table>` | `(k: *const u8, v: *const u8, cos: *const u8, sin: *const u8, positions: *const i32, rows: *const i32, pool_k: *mut u8, pool_v: *mut u8, params: KvAppendParams)` |
 //!
+//! | `kv_append_<dtype>_<table>_e4m3` | the same, and behind them `scales: KvAppendScales` |
+//!
+//! The last are for pools in e4m3: an element is divided by its head's factor and rounded once, to
+//! nearest; magnitudes above 448 become 448.
+//!
 //! `positions` and `rows` have an element for each token: its row of the tables, and its row of the
 //! pools, `[rows, heads, head_dim]` and `[rows, heads, head_dim_v]` without gaps. A token whose row is
 //! not one of the pools is not written.
@@ -53,6 +58,19 @@ kernel_param! {
     }
 }
 
+kernel_param! {
+    /// Factors of pools in e4m3.
+    #[derive(Debug, PartialEq)]
+    pub struct KvAppendScales {
+        /// Factors of the keys.
+        pub k: *const f32,
+        /// Factors of the values.
+        pub v: *const f32,
+        /// Elements of `k` and of `v` between heads: 0 or 1.
+        pub strides: [u32; 2],
+    }
+}
+
 /// One kernel; displays as its entry name: `kv_append_bf16_f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KvAppendEntry {
@@ -61,6 +79,8 @@ pub struct KvAppendEntry {
     pub dtype: DType,
     /// Of the tables: f32 or that of keys.
     pub table: DType,
+    /// Of the pools: that of keys and values, or e4m3.
+    pub pool: DType,
 }
 
 impl KvAppendEntry {
@@ -70,17 +90,26 @@ impl KvAppendEntry {
         parts.expect("kv_append");
         let dtype = parts.expect_dtype();
         let table = parts.expect_dtype();
+        let pool = match parts.dtype() {
+            Some(pool) => pool,
+            None => dtype,
+        };
         parts.end();
-        Self { name, dtype, table }
+        Self {
+            name,
+            dtype,
+            table,
+            pool,
+        }
     }
 
     /// The entry of these types, if there is one.
-    pub fn of(dtype: DType, table: DType) -> Option<Self> {
-        Self::find(|entry| (entry.dtype, entry.table) == (dtype, table))
+    pub fn of(dtype: DType, table: DType, pool: DType) -> Option<Self> {
+        Self::find(|entry| (entry.dtype, entry.table, entry.pool) == (dtype, table, pool))
     }
 }
 
-entries! { $ KvAppendEntry(KvAppendParams) {
+entries! { $ KvAppendEntry((KvAppendParams, Option<KvAppendScales>)) {
     /// The element types of keys and values, and of the tables.
     kv_append {
         kv_append_f32_f32(f32, f32);
@@ -88,5 +117,12 @@ entries! { $ KvAppendEntry(KvAppendParams) {
         kv_append_f16_f16(f16, f16);
         kv_append_bf16_f32(bf16, f32);
         kv_append_bf16_bf16(bf16, bf16);
+    }
+    /// The same for pools in e4m3.
+    kv_append_e4m3 {
+        kv_append_f16_f32_e4m3(f16, f32);
+        kv_append_f16_f16_e4m3(f16, f16);
+        kv_append_bf16_f32_e4m3(bf16, f32);
+        kv_append_bf16_bf16_e4m3(bf16, bf16);
     }
 } }

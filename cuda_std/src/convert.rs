@@ -13,8 +13,8 @@ mod fp8;
 mod twins;
 
 pub use fp8::{
-    e4m3_to_f32, e4m3x2_to_f32x2_cvt, e5m2_to_f32, e5m2x2_to_f32x2_cvt, f32_to_e4m3_satfinite,
-    f32_to_e5m2_satfinite, f32x2_to_e4m3x2_cvt, f32x2_to_e5m2x2_cvt,
+    e4m3_to_f32, e4m3x2_to_f16x2_cvt, e4m3x2_to_f32x2_cvt, e5m2_to_f32, e5m2x2_to_f32x2_cvt,
+    f32_to_e4m3_satfinite, f32_to_e5m2_satfinite, f32x2_to_e4m3x2_cvt, f32x2_to_e5m2x2_cvt,
 };
 pub use twins::{Halves, f32x2_to_bf16x2_cvt_of_both};
 

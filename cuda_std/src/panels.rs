@@ -155,6 +155,18 @@ impl<E: OperandElement, S: PanelShape> PanelRing<E, S> {
         self.columns_at_index(index)
     }
 
+    /// As [`rows`](Self::rows), of a matrix that is in no pipeline.
+    ///
+    /// # Safety
+    /// As for [`columns_at`](Self::columns_at).
+    #[inline(always)]
+    pub unsafe fn rows_at<'any>(&self, index: u32) -> Rows<'any, E, S> {
+        Rows {
+            descriptor: self.descriptor(index, Layout::k_major(Swizzle::B128)),
+            holds: PhantomData,
+        }
+    }
+
     /// Address of panel `panel` of the ring's matrix `index`.
     #[inline(always)]
     pub const fn at_index(&self, index: u32, panel: u32) -> SharedAddr {

@@ -100,6 +100,26 @@ pub fn e5m2_to_f32(bits: u8) -> f32 {
     super::f16_to_f32(u16::from(bits) << 8)
 }
 
+/// `cvt.rn.f16x2.e4m3x2`: two bytes to two f16, the lower first; exact. *Since*: PTX 8.1, sm_89.
+#[inline(always)]
+pub fn e4m3x2_to_f16x2_cvt(pair: u16) -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let halves: u32;
+        // SAFETY: one conversion on registers.
+        unsafe {
+            core::arch::asm!("cvt.rn.f16x2.e4m3x2 {}, {};", out(reg32) halves, in(reg16) pair,
+                options(pure, nomem, nostack));
+        }
+        halves
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        let [low, high] = pair.to_le_bytes().map(e4m3_to_f32).map(super::f32_to_f16);
+        u32::from(high) << 16 | u32::from(low)
+    }
+}
+
 macro_rules! pairs {
     ($($narrow:ident, $narrow_to:literal, $scalar:ident; $widen:ident, $widen_from:literal, $to_f32:ident;)*) => {$(
         #[doc = concat!("`", $narrow_to, "`: two f32 to two bytes, `low` in the lower.")]

@@ -23,8 +23,10 @@ use half::{bf16, f16};
 use crate::attention::lengths::sequence;
 use crate::simt::element::{CHUNK, SimtElement};
 
-/// Chunks of four columns of a row that a lane holds: head_dim_v is up to 256.
+/// Chunks of four columns of a row that a lane holds at a time.
 const CHUNKS: usize = 2;
+/// Columns that a warp has at a time. Those of wide heads have a second turn.
+const COLUMNS: u32 = (CHUNKS * CHUNK) as u32 * thread::WARP_THREADS;
 /// Parts whose weights a lane holds.
 const WEIGHTS: usize = (MOST_SPLITS / thread::WARP_THREADS) as usize;
 /// Parts whose rows are loaded together, so that their latencies overlap.
@@ -221,53 +223,60 @@ impl Merge<'_> {
         let from = self.o_splits.wrapping_offset(from);
         let lse_at = (params.lse_offset(sequence, head) + u64::from(query)) as usize;
         let mut weights = Weights::NONE;
-        let mut sums = [[0.0; CHUNK]; CHUNKS];
-        let mut split = 0;
-        while split < self.packing.splits {
-            // SAFETY: the caller's promise: there is a sink for each head, and a row and an lse of
-            // each part.
-            unsafe {
-                let rows = self.load(from, split);
-                if split == 0 {
-                    let sink = match self.sink.is_null() {
-                        true => f32::NEG_INFINITY,
-                        false => self.sink.wrapping_add(head as usize).read(),
-                    };
-                    let lse = self.lse_splits.wrapping_add(lse_at);
-                    weights = Weights::new(lse, self.packing, sink);
+        let mut first = 0;
+        loop {
+            let mut sums = [[0.0; CHUNK]; CHUNKS];
+            let mut split = 0;
+            while split < self.packing.splits {
+                // SAFETY: the caller's promise: there is a sink for each head, and a row and an lse of
+                // each part.
+                unsafe {
+                    let rows = self.load(from, split, first);
+                    if split == 0 && first == 0 {
+                        let sink = match self.sink.is_null() {
+                            true => f32::NEG_INFINITY,
+                            false => self.sink.wrapping_add(head as usize).read(),
+                        };
+                        let lse = self.lse_splits.wrapping_add(lse_at);
+                        weights = Weights::new(lse, self.packing, sink);
+                    }
+                    add(&mut sums, &weights, &rows, split);
                 }
-                add(&mut sums, &weights, &rows, split);
+                split += AT_ONCE;
             }
-            split += AT_ONCE;
-        }
-        let to = offset(&params.o) as isize;
-        let factor = if weights.sum == 0.0 {
-            0.0
-        } else {
-            1.0 / weights.sum
-        };
-        // SAFETY: the caller's promise; no other warp has the row.
-        unsafe {
-            if params.o_dtype == OutputDType::F32.code() {
-                store::<f32>(self.o, to, &sums, factor, params.head_dim_v);
-            } else if params.o_dtype == OutputDType::F16.code() {
-                store::<f16>(self.o, to, &sums, factor, params.head_dim_v);
+            let to = offset(&params.o) as isize;
+            let factor = if weights.sum == 0.0 {
+                0.0
             } else {
-                store::<bf16>(self.o, to, &sums, factor, params.head_dim_v);
+                1.0 / weights.sum
+            };
+            // SAFETY: the caller's promise; no other warp has the row.
+            unsafe {
+                if params.o_dtype == OutputDType::F32.code() {
+                    store::<f32>(self.o, to, &sums, factor, (first, params.head_dim_v));
+                } else if params.o_dtype == OutputDType::F16.code() {
+                    store::<f16>(self.o, to, &sums, factor, (first, params.head_dim_v));
+                } else {
+                    store::<bf16>(self.o, to, &sums, factor, (first, params.head_dim_v));
+                }
+                if params.write_lse != 0 && lane == 0 && first == 0 {
+                    self.lse.wrapping_add(lse_at).write(weights.lse());
+                }
             }
-            if params.write_lse != 0 && lane == 0 {
-                self.lse.wrapping_add(lse_at).write(weights.lse());
+            first += COLUMNS;
+            if first >= params.head_dim_v {
+                return;
             }
         }
     }
 
-    /// Loads the rows of [`AT_ONCE`] parts, from part `first` on; the row of part 0 is at `from`.
+    /// Loads the columns from `first_column` on of [`AT_ONCE`] parts, from part `first` on; the row of part 0 is at `from`.
     /// Those of parts that do not exist are 0.
     ///
     /// # Safety
     /// The parts have the row.
     #[inline(always)]
-    unsafe fn load(&self, from: *const f32, first: u32) -> Splits {
+    unsafe fn load(&self, from: *const f32, first: u32, first_column: u32) -> Splits {
         let mut rows = [[[0.0; CHUNK]; CHUNKS]; AT_ONCE as usize];
         let mut at = 0;
         while at < AT_ONCE as usize {
@@ -275,7 +284,7 @@ impl Merge<'_> {
             let row = from.wrapping_add((u64::from(split) * self.packing.o_split) as usize);
             let mut i = 0;
             while i < CHUNKS {
-                let column = column(i);
+                let column = first_column + column(i);
                 if column < self.params.head_dim_v && split < self.packing.splits {
                     // SAFETY: the caller's promise.
                     rows[at][i] = unsafe { ld_global_nc_v4_f32(row.wrapping_add(column as usize)) };
@@ -319,7 +328,7 @@ fn column(i: usize) -> u32 {
 }
 
 /// # Safety
-/// There is a row of `columns` elements at element `at`; `columns` is a multiple of four, and the
+/// There is a row of `columns` elements at element `at`, of which those from `first` on are stored. `columns` is a multiple of four, and the
 /// row is aligned to four elements.
 #[inline(always)]
 unsafe fn store<E: SimtElement>(
@@ -327,12 +336,12 @@ unsafe fn store<E: SimtElement>(
     at: isize,
     sums: &[[f32; CHUNK]; CHUNKS],
     factor: f32,
-    columns: u32,
+    (first, columns): (u32, u32),
 ) {
     let to = o.cast::<E>().wrapping_offset(at);
     let mut i = 0;
     while i < CHUNKS {
-        let column = column(i);
+        let column = first + column(i);
         if column < columns {
             let chunk = E::narrow(sums[i].map(|sum| sum * factor));
             // SAFETY: the caller's promise.

@@ -12,7 +12,7 @@ use core::marker::PhantomData;
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
 
 /// How a kernel computes powers, and how many lanes share a row.
-pub(super) trait Exponential {
+pub(crate) trait Exponential {
     /// Lanes that share a row, a power of two.
     const ROW_LANES: u32;
 
@@ -27,30 +27,30 @@ pub(super) trait Exponential {
 }
 
 /// A number for each of a thread's rows: `M` groups of `H` rows.
-pub(super) type Rows<const M: usize, const H: usize> = [[f32; H]; M];
+pub(crate) type Rows<const M: usize, const H: usize> = [[f32; H]; M];
 
 /// State of a thread's rows.
-pub(super) struct OnlineSoftmax<X, const M: usize, const H: usize> {
+pub(crate) struct OnlineSoftmax<X, const M: usize, const H: usize> {
     /// Row max so far, times softmax_scale and log2 e.
     row_max: Rows<M, H>,
     /// This lane's share of `Σ exp2(s - row_max)`.
-    pub(super) row_sum: Rows<M, H>,
+    pub(crate) row_sum: Rows<M, H>,
     exponential: PhantomData<X>,
 }
 
 /// Results of the softmax of a thread's rows.
-pub(super) struct Normalizer<const M: usize, const H: usize> {
+pub(crate) struct Normalizer<const M: usize, const H: usize> {
     /// Factor of the accumulated values: 1 / sum, or 0 for a row that sees no key.
-    pub(super) inverse_sum: Rows<M, H>,
+    pub(crate) inverse_sum: Rows<M, H>,
     /// Natural logarithm of `Σ exp(score)`; -inf for a row that sees no key.
-    pub(super) lse: Rows<M, H>,
+    pub(crate) lse: Rows<M, H>,
 }
 
 impl<X: Exponential, const M: usize, const H: usize> OnlineSoftmax<X, M, H> {
     /// The state before any key. `sink` is the sink's logit times log2 e, or -inf if there is none;
     /// the first of the lanes that share a row counts it.
     #[inline(always)]
-    pub(super) fn new(sink: f32, lane: u32) -> Self {
+    pub(crate) fn new(sink: f32, lane: u32) -> Self {
         let is_counted = lane.is_multiple_of(X::ROW_LANES) && sink != f32::NEG_INFINITY;
         Self {
             row_max: [[sink; H]; M],
@@ -65,7 +65,7 @@ impl<X: Exponential, const M: usize, const H: usize> OnlineSoftmax<X, M, H> {
     /// # Safety
     /// All lanes of the warp call it together.
     #[inline(always)]
-    pub(super) unsafe fn raise(
+    pub(crate) unsafe fn raise(
         &mut self,
         (i, half): (usize, usize),
         largest: f32,
@@ -91,7 +91,7 @@ impl<X: Exponential, const M: usize, const H: usize> OnlineSoftmax<X, M, H> {
     /// # Safety
     /// All lanes of the warp call it together.
     #[inline(always)]
-    pub(super) unsafe fn moments(&self) -> (Rows<M, H>, Rows<M, H>) {
+    pub(crate) unsafe fn moments(&self) -> (Rows<M, H>, Rows<M, H>) {
         let mut sum = self.row_sum;
         for i in 0..M {
             for half in 0..H {
@@ -107,7 +107,7 @@ impl<X: Exponential, const M: usize, const H: usize> OnlineSoftmax<X, M, H> {
     /// # Safety
     /// All lanes of the warp call it together.
     #[inline(always)]
-    pub(super) unsafe fn finalize(&self) -> Normalizer<M, H> {
+    pub(crate) unsafe fn finalize(&self) -> Normalizer<M, H> {
         const LN_2: f32 = core::f32::consts::LN_2;
         let mut inverse_sum = [[0.0; H]; M];
         let mut lse = [[f32::NEG_INFINITY; H]; M];
@@ -148,7 +148,7 @@ unsafe fn across_row<X: Exponential>(mut value: f32, op: impl Fn(f32, f32) -> f3
 /// # Safety
 /// `sinks` is null or has one for each head.
 #[inline(always)]
-pub(super) unsafe fn sink_log2(sinks: *const f32, head_idx: u32) -> f32 {
+pub(crate) unsafe fn sink_log2(sinks: *const f32, head_idx: u32) -> f32 {
     if sinks.is_null() {
         return f32::NEG_INFINITY;
     }

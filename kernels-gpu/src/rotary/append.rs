@@ -4,9 +4,11 @@
 //! Neighbouring threads have neighbouring slots, so reads and writes are of whole lines where heads
 //! lie without gaps.
 //!
-//! **Numerics**: those of the rotary embedding, bit for bit. Copied elements keep their bits.
+//! **Numerics**: those of the rotary embedding, bit for bit. Copied elements keep their bits. Elements of
+//! pools in e4m3 are divided by the factor in f32, and rounded once.
 
-use abi::kv_append::{KvAppendParams, THREADS};
+use abi::kv_append::{KvAppendParams, KvAppendScales, THREADS};
+use cuda_std::convert::f32_to_e4m3_satfinite;
 use cuda_std::element::Element;
 use cuda_std::{kernel, thread};
 use half::{bf16, f16};
@@ -26,10 +28,70 @@ struct Arrays<'a> {
     params: &'a KvAppendParams,
 }
 
+/// What the elements of a pool are, and how those of type `T` become them.
+trait Pool<T: Element> {
+    type Element: Copy;
+
+    /// The element for one that is copied, whose head has this factor.
+    ///
+    /// # Safety
+    /// There is an element.
+    unsafe fn copied(from: *const T, scale: f32) -> Self::Element;
+
+    /// Stores the element of a number.
+    ///
+    /// # Safety
+    /// There is a place.
+    unsafe fn store(to: *mut Self::Element, x: f32, scale: f32);
+}
+
+/// They are the same.
+struct Same;
+
+impl<T: Element> Pool<T> for Same {
+    type Element = T;
+
+    #[inline(always)]
+    unsafe fn copied(from: *const T, _: f32) -> T {
+        // SAFETY: passed on to the caller.
+        unsafe { from.read() }
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut T, x: f32, _: f32) {
+        // SAFETY: passed on to the caller.
+        unsafe { T::store(to, x) }
+    }
+}
+
+/// They are e4m3.
+struct Narrow;
+
+impl<T: Element> Pool<T> for Narrow {
+    type Element = u8;
+
+    #[inline(always)]
+    unsafe fn copied(from: *const T, scale: f32) -> u8 {
+        // SAFETY: passed on to the caller.
+        f32_to_e4m3_satfinite(unsafe { T::load(from) } / scale)
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut u8, x: f32, scale: f32) {
+        // SAFETY: passed on to the caller.
+        unsafe { to.write(f32_to_e4m3_satfinite(x / scale)) }
+    }
+}
+
+/// `scales` has the factors of keys and of values, or null.
+///
 /// # Safety
 /// The arrays are those of the launch.
 #[inline(always)]
-unsafe fn append<T: Element, C: Element>(arrays: &Arrays<'_>) {
+unsafe fn append<T: Element, C: Element, P: Pool<T>>(
+    arrays: &Arrays<'_>,
+    scales: [(*const f32, u32); 2],
+) {
     let params = arrays.params;
     let index = thread::block_idx_x() * THREADS + thread::thread_idx_x();
     let (rest, slot) = params.slots.div_rem(index);
@@ -60,23 +122,36 @@ unsafe fn append<T: Element, C: Element>(arrays: &Arrays<'_>) {
     };
     let to_k = |element: u32| {
         let offset = of_pool * i64::from(params.head_dim) + i64::from(element);
-        arrays.pool_k.cast::<T>().wrapping_offset(offset as isize)
+        arrays
+            .pool_k
+            .cast::<P::Element>()
+            .wrapping_offset(offset as isize)
+    };
+    let [of_k, of_v] = scales;
+    let (scales, stride) = if slot >= of_key { of_v } else { of_k };
+    let scale = match scales.is_null() {
+        true => 1.0,
+        // SAFETY: the caller's promise: the head's.
+        false => unsafe { scales.wrapping_add((head * stride) as usize).read() },
     };
     if slot >= of_key {
         let (element, head_dim_v) = (slot - of_key, params.slots.divisor - of_key);
         let offset = at(&params.v_strides, element);
         let from = arrays.v.cast::<T>().wrapping_offset(offset as isize);
         let offset = of_pool * i64::from(head_dim_v) + i64::from(element);
-        let to = arrays.pool_v.cast::<T>().wrapping_offset(offset as isize);
+        let to = arrays
+            .pool_v
+            .cast::<P::Element>()
+            .wrapping_offset(offset as isize);
         // SAFETY: an element of the value, and its place, which this thread alone has.
-        unsafe { to.write(from.read()) };
+        unsafe { to.write(P::copied(from, scale)) };
         return;
     }
     let half = params.half;
     if slot >= half {
         let element = slot + half;
         // SAFETY: an element of the key behind the pairs, and its place, which this thread alone has.
-        unsafe { to_k(element).write(from_k(element).read()) };
+        unsafe { to_k(element).write(P::copied(from_k(element), scale)) };
         return;
     }
     let [first, second] = match params.is_interleaved != 0 {
@@ -99,13 +174,13 @@ unsafe fn append<T: Element, C: Element>(arrays: &Arrays<'_>) {
     unsafe {
         let (a, b) = (T::load(from_k(first)), T::load(from_k(second)));
         let (a, b) = turned(a, b, cos, sin);
-        T::store(to_k(first), a);
-        T::store(to_k(second), b);
+        P::store(to_k(first), a, scale);
+        P::store(to_k(second), b, scale);
     }
 }
 
-macro_rules! kernels {
-    ($($name:ident($ty:ty, $table:ty);)*) => {$(
+macro_rules! kernel {
+    ($name:ident, $ty:ty, $table:ty, $pool:ty $(, $scales:ident)?) => {
         #[doc = concat!("Appends keys and values of ", stringify!($ty), " by tables of ", stringify!($table), ".")]
         ///
         /// # Safety
@@ -121,6 +196,7 @@ macro_rules! kernels {
             pool_k: *mut u8,
             pool_v: *mut u8,
             params: KvAppendParams,
+            $($scales: KvAppendScales,)?
         ) {
             let arrays = Arrays {
                 k,
@@ -133,10 +209,37 @@ macro_rules! kernels {
                 pool_v,
                 params: &params,
             };
+            let scales = scales!($($scales)?);
             // SAFETY: the launch's promise.
-            unsafe { append::<$ty, $table>(&arrays) }
+            unsafe { append::<$ty, $table, $pool>(&arrays, scales) }
         }
+    };
+}
+
+/// The factors of keys and of values, with their strides.
+macro_rules! scales {
+    () => {
+        [(core::ptr::null(), 0); 2]
+    };
+    ($scales:ident) => {
+        [
+            ($scales.k, $scales.strides[0]),
+            ($scales.v, $scales.strides[1]),
+        ]
+    };
+}
+
+macro_rules! same {
+    ($($name:ident($ty:ty, $table:ty);)*) => {$(
+        kernel!($name, $ty, $table, Same);
     )*};
 }
 
-abi::kv_append!(kernels);
+macro_rules! narrow {
+    ($($name:ident($ty:ty, $table:ty);)*) => {$(
+        kernel!($name, $ty, $table, Narrow, scales);
+    )*};
+}
+
+abi::kv_append!(same);
+abi::kv_append_e4m3!(narrow);

@@ -9,7 +9,8 @@
 //!
 //! A score is a dot product of length `head_dim`. So (see [`crate::gemm`]) its error is at most
 //! `a_j = |scale| (gamma(d) sum_c |q_c k_jc| + d eta)` in natural units if it is computed in f32,
-//! and larger with tensor cores ([`Arithmetic`]). `scale` is rounded to f32 and multiplied by `log2
+//! and larger with tensor cores
+//! ([`Arithmetic`]). It is larger, too, if q is rounded first (`q_lost`). `scale` is rounded to f32 and multiplied by `log2
 //! e`, which [`crate::softmax`] includes. The tanh of a softcap has a slope of at most 1, so it
 //! passes `a_j` on and adds its own error `c (t + gamma(2))`. t is the error of the
 //! implementation's tanh, and the rest is for `scale / c` and the product with it. `P_j`, `e_j`,
@@ -94,6 +95,8 @@ pub struct AttentionModel {
     pub scores: Arithmetic,
     /// Largest absolute error of rounding a small probability before it multiplies v.
     pub p_lost: f64,
+    /// Largest absolute error of rounding an element of q, relative to the largest of its row.
+    pub q_lost: f64,
     /// Largest absolute error of a softcap's tanh.
     pub tanh_error: f64,
 }
@@ -105,6 +108,7 @@ impl From<Model> for AttentionModel {
             softmax,
             scores: Arithmetic::F32,
             p_lost: 0.0,
+            q_lost: 0.0,
             tanh_error: 0.0,
         }
     }

@@ -101,7 +101,11 @@ impl Head<'_> {
             .chain(k)
             .fold(0.0, |most: f64, x| most.max(x.abs()));
         let model = &self.options.model;
-        let error = model.scores.error(q.len(), magnitude, largest, 0);
+        let mut error = model.scores.error(q.len(), magnitude, largest, 0);
+        if model.q_lost != 0.0 {
+            let largest_q = q.iter().fold(0.0, |most: f64, q| most.max(q.abs()));
+            error += model.q_lost * largest_q * k.iter().map(|k| k.abs()).sum::<f64>();
+        }
         let score = self.scale * products().sum::<f64>();
         let error = self.scale.abs() * error;
         match self.options.softcap.map(f64::from) {

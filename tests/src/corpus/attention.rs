@@ -3,8 +3,8 @@
 use half::{bf16, f16};
 use warpsmith::fuse::{Fragment, Scalar};
 use warpsmith::{
-    Attention, AttentionGrad, AttentionMerge, AttentionOutput, BlockMask, BlockMaskShape, Float,
-    Result, ScoreFunction,
+    Attention, AttentionGrad, AttentionMerge, AttentionOutput, BlockMask, BlockMaskShape, E4m3,
+    Float, Result, ScoreFunction,
 };
 
 use super::{Case, Inputs, Seen, read};
@@ -79,6 +79,12 @@ pub(super) fn add(cases: &mut Vec<Case>) {
         forward::<f16>(cases, (9, 0), "sm90", kind);
         forward::<bf16>(cases, (9, 0), "sm90", kind);
     }
+    for arch in [(8, 0), (9, 0)] {
+        narrow::<f16>(cases, arch);
+        narrow::<bf16>(cases, arch);
+    }
+    cases.push(Case::new("wide heads of f16", (9, 0), wide::<f16>).approximate());
+    cases.push(Case::new("wide heads of bf16", (9, 0), wide::<bf16>).approximate());
     cases.push(Case::new("block mask of a function", (7, 5), shown_blocks));
     cases.push(Case::new("merged attention", (9, 0), merged).approximate());
 }
@@ -138,6 +144,46 @@ fn attend<T: Float + TestElement>(
             read(&o)?;
             read(&lse)?;
         }
+    }
+    Ok(())
+}
+
+/// Keys and values in e4m3.
+fn narrow<T: Float + TestElement>(cases: &mut Vec<Case>, arch: (u32, u32)) {
+    let name = format!("attention of {} to e4m3", T::DTYPE);
+    let run = |inputs: &mut Inputs| {
+        for [d, seqlen_q, heads_q] in [[64, 1, 8], [128, 2, 6], [128, 9, 6]] {
+            let q = inputs.tensor::<T>(&[1, seqlen_q, heads_q, d])?;
+            let k = inputs.tensor::<E4m3>(&[1, 150, 2, d])?;
+            let v = inputs.tensor::<E4m3>(&[1, 150, 2, d])?;
+            let scale = inputs.tensor::<f32>(&[1, 2])?;
+            let attention = Attention::of_e4m3(&q, &k, &v)
+                .k_scale(&scale)
+                .v_scale(&scale);
+            let attention = attention.causal();
+            let plan = attention.plan(&inputs.stream)?;
+            for candidate in plan.candidates() {
+                let attention = attention.clone().with_kernel(&candidate.name);
+                let AttentionOutput { o, lse } = attention.lse().run(&inputs.stream)?;
+                read(&o)?;
+                read(&lse)?;
+            }
+        }
+        Ok(())
+    };
+    cases.push(Case::new(name, arch, run).approximate());
+}
+
+/// Values that are parts of keys, and values of their own.
+fn wide<T: Float + TestElement>(inputs: &mut Inputs) -> Result<()> {
+    let q = inputs.tensor::<T>(&[1, 2, 20, 576])?;
+    let k = inputs.tensor::<T>(&[1, 150, 1, 576])?;
+    let v = inputs.tensor::<T>(&[1, 150, 1, 512])?;
+    for v in [k.slice(3, ..512)?, v] {
+        let attention = Attention::new(&q, &k, &v).causal();
+        let AttentionOutput { o, lse } = attention.lse().run(&inputs.stream)?;
+        read(&o)?;
+        read(&lse)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use warpsmith::{
-    Binary, BinaryOp, Chain, Float, GradOp, Gradient, IndexElement, KvCache, KvCacheShape,
+    Binary, BinaryOp, Chain, DType, Float, GradOp, Gradient, IndexElement, KvCache, KvCacheShape,
     ParamElement, Reducible, Result, Rotary, Scatter, ScatterAdd, ScatterOp, ScatterReduce, Select,
     Take, Unary, UnaryOp,
 };
@@ -211,7 +211,20 @@ where
             head_dim: 40,
             head_dim_v: 24,
         };
+        let of = inputs.tensor::<f32>(&[2])?;
         let stream = inputs.stream.clone();
+        if T::DTYPE != DType::F32 {
+            let mut cache = KvCache::<T, _>::e4m3(&stream, shape, &[[&of, &of]])?;
+            let a = cache.insert();
+            let k = inputs.tensor::<T>(&[17, 2, 40])?;
+            let v = inputs.tensor::<T>(&[17, 2, 24])?;
+            let table = inputs.tensor::<C>(&[40, 12])?;
+            let step = cache.append(&[(a, 17)], &stream)?;
+            step.write(0, &k, &v).rotary(&table, &table).run(&stream)?;
+            let [k, v] = step.pools(0)?;
+            read(&k.slice(0, ..1)?)?;
+            read(&v.slice(0, ..1)?)?;
+        }
         let mut cache = KvCache::<T>::new(&stream, shape)?;
         let (a, b) = (cache.insert(), cache.insert());
         for (counts, half) in [([17, 30], 20), ([1, 1], 12)] {

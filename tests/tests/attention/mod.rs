@@ -11,6 +11,7 @@ pub(crate) mod case;
 pub(crate) mod check;
 mod counters;
 pub(crate) mod dropout;
+mod e4m3;
 mod functions;
 mod jumps;
 mod merging;
@@ -22,6 +23,7 @@ mod pool;
 mod refused;
 pub(crate) mod scores;
 mod tables;
+mod wide;
 
 use ndarray::{ArrayD, Axis};
 use warpsmith::{Attention, DType};

@@ -2,6 +2,7 @@
 //! whatever is forked, truncated and evicted meanwhile, and misuse is refused.
 
 mod generation;
+mod narrow;
 mod refused;
 
 use half::{bf16, f16};

@@ -5,6 +5,7 @@ use super::score::{ScoreCall, scored};
 use crate::launch::KernelArg;
 pub(in crate::ops) use crate::ops::gemm::Memory;
 use crate::{Error, LaunchConfig, Result, Stream};
+use abi::attention::decode::DecodeScales;
 use abi::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, OutputDType};
 use abi::division::Division;
 use abi::entry::Entry;
@@ -25,6 +26,9 @@ pub(in crate::ops) struct Call<'a> {
     pub(in crate::ops) lengths: CallLengths,
     /// The table of pages, `[batch, n]` with rows as the description has them.
     pub(in crate::ops) pages: Option<Memory>,
+    /// Factors of the keys and of the values, if they have some: their memory, and strides between
+    /// sequences and between key heads.
+    pub(in crate::ops) scales: [Option<(Memory, [i64; 2])>; 2],
     /// What is done to scores, if anything is.
     pub(in crate::ops) score: Option<ScoreCall>,
     /// As in [`FlashFwdParams`].
@@ -103,6 +107,27 @@ impl Call<'_> {
         }
     }
 
+    /// The factors of keys and values in e4m3; see [`lengths`](Self::lengths).
+    pub(in crate::ops) fn decode_scales(&self) -> Result<DecodeScales> {
+        let q_dtype = OutputDType::new(self.desc.dtype)
+            .ok_or(Error::Bug("an element type that attention does not have"))?;
+        let [(k, k_strides), (v, v_strides)] = [0, 1].map(|idx| match &self.scales[idx] {
+            Some((memory, strides)) => (
+                std::ptr::with_exposed_provenance(memory.address() as usize),
+                *strides,
+            ),
+            None => (std::ptr::null(), [0; 2]),
+        });
+        Ok(DecodeScales {
+            k,
+            v,
+            k_strides,
+            v_strides,
+            q_dtype: q_dtype.code(),
+            reserved: 0,
+        })
+    }
+
     /// Registers the use of all memory of the call on the stream, since launches get some of it as
     /// plain addresses.
     pub(in crate::ops) fn uses(&self) -> Result<()> {
@@ -118,11 +143,13 @@ impl Call<'_> {
         let optional = lengths
             .into_iter()
             .chain([&self.lse, &self.sink, &self.pages]);
+        let of_scales = self.scales.iter().flatten().map(|(memory, _)| memory);
         let of_score = self.score.iter().flat_map(|score| &score.memory);
         tensors
             .into_iter()
             .chain(optional.flatten())
             .chain(of_score)
+            .chain(of_scales)
             .try_for_each(|memory| memory.use_on(self.stream))
     }
 

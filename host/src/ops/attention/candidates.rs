@@ -80,8 +80,8 @@ impl Candidate {
             Entry::Simt(_) => simt::model(desc),
             // sm_75's instructions have half the k of sm_80's; the sm_80 model counts additions
             // twice, which covers that.
-            Entry::Sm75(entry) => sm80::model(entry.tile().tile_n, desc),
-            Entry::Sm80(entry) => sm80::model(entry.tile().tile_n, desc),
+            Entry::Sm75(entry) => sm80::model(entry.tile().tile_n, desc, desc.dtype),
+            Entry::Sm80(entry) => sm80::model(entry.tile().tile_n, desc, desc.dtype),
             Entry::Decode(_) => decode::model(self.sharing, desc),
             Entry::Sm90(entry) => sm90::model(entry, self.sharing, desc),
         }
@@ -167,6 +167,17 @@ impl Desc for AttentionDesc {
     }
 
     fn supported(&self) -> String {
+        if self.kv_dtype != self.dtype {
+            return "keys and values in e4m3 with q in f16 or bf16, on sm_80 and newer: head_dim and head_dim_v \
+                    multiples of 16 up to 128, rows aligned to 16 bytes, pages of a multiple of 16 positions, \
+                    softmax_scale above 0, no block mask"
+                .to_owned();
+        }
+        if self.head_dim.max(self.head_dim_v) > 256 {
+            return "head_dim above 256 in f16 and bf16 on sm_90: multiples of 8, rows aligned to 16 bytes, \
+                    softmax_scale above 0, no block mask"
+                .to_owned();
+        }
         if self.packs_heads.is_none() && self.key_splits.is_none() {
             return "batch * heads_q below 65,535^2".to_owned();
         }
@@ -208,6 +219,12 @@ fn offer_all(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Cand
             offer(candidate);
         }
     };
+    if desc.kv_dtype != desc.dtype {
+        if !desc.is_placed() {
+            decode::offer(desc, machine, offer);
+        }
+        return;
+    }
     if desc.is_placed() && desc.may_hide_keys() {
         // Other kernels count blocks from the first key that some query sees.
         return simt::offer(desc, machine, offer);

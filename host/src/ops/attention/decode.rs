@@ -4,7 +4,7 @@
 //! to reading keys and values. [`Work::ns`] estimates the time for each number of splits.
 //!
 //! With paged keys, they compute any number of queries, in several tiles. Other tensor-core kernels
-//! do not support pages.
+//! do not support pages. The same holds of keys in e4m3, and of wide heads (`sm90/wide.rs`).
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry};
@@ -15,12 +15,24 @@ use super::pages::PagesDesc;
 use super::{sm80, splits};
 use crate::ops::plan::Machine;
 use crate::reference::attention::AttentionModel;
-use crate::{Error, LaunchConfig, Result};
-use abi::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, THREADS, WARP_KEYS};
+use crate::{DType, Error, LaunchConfig, Result};
+use abi::attention::decode::{
+    ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, THREADS, WARP_KEYS, WIDE_FROM, WIDE_ROWS,
+};
 use abi::attention::{FwdPacking, MOST_SPLITS, Mask};
+
+/// The oldest architecture of these kernels.
+const LEAST_ARCH: u32 = 80;
+
+/// The largest head dimension of other kernels for dense keys.
+const OTHERS_UP_TO: u32 = 256;
 
 /// Keys of each part of a batch-invariant attention: few enough that a single sequence occupies many SMs.
 const INVARIANT_KEYS: u32 = 1024;
+
+/// Largest error of queries in bf16 that become f16, relative to the largest of their row. That one is at
+/// least 2^14, and what is below 2^-14 is rounded to multiples of 2^-24.
+const Q_LOST: f64 = 1.0 / (1_u64 << 39) as f64;
 
 /// Offers the kernel of the smallest head dimension that covers both, with the best number of
 /// splits. A tile must have room for all queries of all heads that share keys, or keys are paged.
@@ -29,22 +41,54 @@ pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnM
         Some(false) => 1,
         _ => desc.heads_q / desc.heads_kv,
     };
-    let (group, rows) = match desc.pages {
-        Some(_) => {
-            let group = largest_divisor(group, MOST_ROWS);
-            (group, group.saturating_mul(desc.seqlen_q).min(MOST_ROWS))
-        }
-        None => (group, group.saturating_mul(desc.seqlen_q)),
-    };
-    let Some(entry) = DecodeEntry::of(desc.dtype, desc.head_dim, desc.head_dim_v, rows) else {
+    let is_e4m3 = desc.kv_dtype == DType::E4m3;
+    let most_dim = desc.head_dim.max(desc.head_dim_v);
+    // Only pages and the widest heads have no other kernels by tensor cores.
+    let is_wide = most_dim > WIDE_FROM && (desc.pages.is_some() || most_dim > OTHERS_UP_TO);
+    if most_dim > WIDE_FROM && !is_wide {
         return;
+    }
+    let (group, rows) = match desc.pages.is_some() || is_e4m3 || is_wide {
+        true => {
+            let most = if is_wide { WIDE_ROWS } else { MOST_ROWS };
+            let group = largest_divisor(group, most);
+            (group, group.saturating_mul(desc.seqlen_q).min(most))
+        }
+        false => (group, group.saturating_mul(desc.seqlen_q)),
     };
+    if is_e4m3 && !matches!(desc.dtype, DType::F16 | DType::Bf16) {
+        return;
+    }
+    let arch = 10 * machine.arch.0 + machine.arch.1;
+    if arch < LEAST_ARCH {
+        return;
+    }
+    let dims = [desc.head_dim, desc.head_dim_v];
+    let best = DecodeEntry::of(desc.kv_dtype, arch, dims, rows);
+    // What every architecture has is as right, and slower where there is something newer.
+    let portable = DecodeEntry::of(desc.kv_dtype, LEAST_ARCH, dims, rows);
+    for (entry, time) in [(best, 1.0), (portable.filter(|_| best != portable), 2.0)] {
+        if let Some(entry) = entry {
+            offer_entry(entry, time, desc, machine, group, offer);
+        }
+    }
+}
+
+/// Offers a kernel with `group` packed heads, whose time is `time` times the estimated one.
+fn offer_entry(
+    entry: DecodeEntry,
+    time: f64,
+    desc: &AttentionDesc,
+    machine: &Machine,
+    group: u32,
+    offer: &mut dyn FnMut(Candidate),
+) {
     let tile = entry.tile;
     let Some(packing) = FwdPacking::new(group, tile.rows) else {
         return;
     };
     let fits = tile.smem_bytes() <= machine.shared_bytes;
-    if machine.arch < (8, 0) || !fits || !suits(desc) {
+    if !fits || !suits(desc, tile.is_wide()) {
         return;
     }
     let work = Work::new(desc, tile, &packing, machine);
@@ -57,7 +101,7 @@ pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnM
         return;
     };
     let extents = [tile.rows, DecodeTile::TILE_N];
-    let estimated_ns = machine.model.launch_ns + work.ns(splits);
+    let estimated_ns = machine.model.launch_ns + time * work.ns(splits);
     offer(Candidate {
         sharing: Sharing {
             heads: group,
@@ -90,15 +134,20 @@ fn largest_divisor(group: u32, most: u32) -> u32 {
     (1..=group.min(most)).rev().find(is_divisor).unwrap_or(1)
 }
 
-/// Whether the kernels can read q, k and v and write o. A warp's keys lie in one page.
-fn suits(desc: &AttentionDesc) -> bool {
-    let inputs = [&desc.q, &desc.k, &desc.v];
-    let pages_suit = |pages: PagesDesc| pages.page_size.is_multiple_of(WARP_KEYS);
+/// Whether the kernels can read q, k and v and write o. A warp's keys lie in one page, but
+/// those of wide heads anywhere.
+fn suits(desc: &AttentionDesc, is_wide: bool) -> bool {
+    let inputs = [
+        (&desc.q, desc.dtype),
+        (&desc.k, desc.kv_dtype),
+        (&desc.v, desc.kv_dtype),
+    ];
+    let pages_suit = |pages: PagesDesc| is_wide || pages.page_size.is_multiple_of(WARP_KEYS);
     desc.positive_scale
         && desc.pages.is_none_or(pages_suit)
         && inputs
             .iter()
-            .all(|input| input.row_align_bytes(desc.dtype) >= ALIGN_BYTES)
+            .all(|(input, dtype)| input.row_align_bytes(*dtype) >= ALIGN_BYTES)
         && desc.o.row_align_bytes(desc.o_dtype) >= ALIGN_BYTES
 }
 
@@ -111,7 +160,7 @@ fn config(
     packing.splits = splits;
     Some(LaunchConfig {
         grid: DecodeTile::grid(desc.batch, desc.seqlen_q, desc.heads_q, &packing)?,
-        block: [THREADS, 1, 1],
+        block: [tile.threads(), 1, 1],
         shared_bytes: tile.smem_bytes(),
         cluster: None,
     })
@@ -143,7 +192,9 @@ impl Work {
         let mask = Mask::new(desc.seqlen_q, desc.seqlen_k, window, desc.top_left);
         let key_blocks = mask.key_blocks(0, desc.seqlen_q, DecodeTile::TILE_N).len();
         let heads_all = f64::from(desc.batch) * f64::from(desc.heads_q);
-        let row_bytes = f64::from(desc.head_dim + desc.head_dim_v) * desc.dtype.size_bytes() as f64;
+        // Values of wide heads are most often the first elements of keys.
+        let head_dim_v = if tile.is_wide() { 0 } else { desc.head_dim_v };
+        let row_bytes = f64::from(desc.head_dim + head_dim_v) * desc.kv_dtype.size_bytes() as f64;
         let of_multiprocessor = machine.shared_bytes / tile.smem_bytes();
         Self {
             costs: machine.model.attention,
@@ -195,9 +246,13 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
         .packing
         .ok_or(Error::Bug("a decoding without a packing"))?;
     splits::launch(call, packing, candidate.sharing.splits, |call, packing| {
+        let scales = match entry.dtype {
+            DType::E4m3 => Some(call.decode_scales()?),
+            _ => None,
+        };
         // SAFETY: extents, strides and lengths describe the call's memory, whose alignment `offer`
         // checked. Grid and shared memory are the tile's. `packing` states where the splits'
-        // results go.
+        // results go. There is a factor for each sequence and key head.
         unsafe {
             call.launch(entry, candidate.config, |lengths, params| {
                 (
@@ -206,6 +261,7 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
                     packing,
                     call.pages(),
                     split_blocks(&call.desc),
+                    scales,
                 )
             })
         }
@@ -215,7 +271,14 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
 /// Error model: that of the [kernels for sm_80](sm80), and the roundings of the merges of warps and
 /// splits.
 pub(super) fn model(sharing: Sharing, desc: &AttentionDesc) -> AttentionModel {
-    let mut model = sm80::model(DecodeTile::TILE_N, desc);
+    let products = match desc.kv_dtype {
+        DType::E4m3 => DType::F16,
+        other => other,
+    };
+    let mut model = sm80::model(DecodeTile::TILE_N, desc, products);
+    if desc.dtype != products {
+        model.q_lost = Q_LOST;
+    }
     let merges = (THREADS / 32) as usize + 2 + splits::roundings(sharing.splits);
     model.softmax.rescales += merges;
     model.softmax.additions += merges;
@@ -226,8 +289,8 @@ pub(super) fn model(sharing: Sharing, desc: &AttentionDesc) -> AttentionModel {
 mod tests {
     use super::super::desc::tests::plain;
     use super::*;
+    use crate::Device;
     use crate::ops::plan::MachineModel;
-    use crate::{DType, Device};
 
     fn offered(desc: &AttentionDesc) -> Option<Candidate> {
         let mut info = Device::emulator().expect("an emulator").info().clone();

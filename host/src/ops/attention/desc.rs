@@ -10,8 +10,10 @@ use std::fmt;
 /// A validated attention with at least one query. Strides are in the order batch, position, head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::ops) struct AttentionDesc {
-    /// Dtype of q, k and v.
+    /// Dtype of q.
     pub(in crate::ops) dtype: DType,
+    /// Dtype of k and v: that of q, or e4m3.
+    pub(in crate::ops) kv_dtype: DType,
     /// Dtype of o.
     pub(in crate::ops) o_dtype: DType,
     /// Number of sequences, at least 1.
@@ -189,16 +191,18 @@ impl fmt::Display for AttentionDesc {
         write!(f, " d{}x{}", self.head_dim, self.head_dim_v)?;
         for (name, operand, dtype) in [
             ("q", &self.q, self.dtype),
-            ("k", &self.k, self.dtype),
-            ("v", &self.v, self.dtype),
+            ("k", &self.k, self.kv_dtype),
+            ("v", &self.v, self.kv_dtype),
             ("o", &self.o, self.o_dtype),
         ] {
             let BshStrides { batch, seq, head } = operand.strides;
             let align_bytes = operand.row_align_bytes(dtype);
             write!(f, " {name}={batch}.{seq}.{head}@{align_bytes}")?;
         }
-        if self.o_dtype != self.dtype {
-            write!(f, " out={}", self.o_dtype)?;
+        for (name, dtype) in [("kv", self.kv_dtype), ("out", self.o_dtype)] {
+            if dtype != self.dtype {
+                write!(f, " {name}={dtype}")?;
+            }
         }
         for (name, window) in [("left", self.window_left), ("right", self.window_right)] {
             if window != UNLIMITED {
@@ -257,6 +261,7 @@ pub(in crate::ops) mod tests {
         };
         AttentionDesc {
             dtype,
+            kv_dtype: dtype,
             o_dtype: dtype,
             batch: 1,
             seqlen_q: seqlen,
@@ -363,6 +368,10 @@ pub(in crate::ops) mod tests {
             },
             AttentionDesc {
                 sink: true,
+                ..plain
+            },
+            AttentionDesc {
+                kv_dtype: DType::E4m3,
                 ..plain
             },
             AttentionDesc { lse: true, ..plain },

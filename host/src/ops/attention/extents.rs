@@ -6,8 +6,10 @@ use crate::ops::check;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
 use abi::attention::{Mask, UNLIMITED};
 
-/// Largest head_dim and head_dim_v.
-const MOST_HEAD_DIM: usize = 256;
+/// Largest head_dim.
+const MOST_HEAD_DIM: usize = 576;
+/// Largest head_dim_v.
+const MOST_HEAD_DIM_V: usize = 512;
 
 /// First length that is too large: positions are 31-bit integers, and are rounded up to whole
 /// tiles.
@@ -34,6 +36,9 @@ pub(in crate::ops) struct Extents {
     /// Whether every row of o and lse is known to belong to a sequence.
     pub(in crate::ops) all_written: bool,
 }
+
+/// q, and k and v.
+pub(in crate::ops) type Inputs<T, Kv> = (Tensor<T>, [Tensor<Kv>; 2]);
 
 /// Extents of one tensor: batch (if it is not packed), positions, heads, head_dim.
 type Shape = (Option<usize>, usize, usize, usize);
@@ -85,7 +90,7 @@ impl Extents {
     }
 }
 
-impl<T: Float, Out: Float> Attention<'_, T, Out> {
+impl<T: Float, Out: Float, Kv: Element> Attention<'_, T, Out, Kv> {
     /// Checks q, k, v and the lengths against each other; their extents.
     pub(in crate::ops) fn extents(&self, stream: &Stream) -> Result<Extents> {
         let q = self.shape("q", &self.q, self.options.cu_seqlens_q.is_some())?;
@@ -106,10 +111,10 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             let want = format!("heads_kv that divides q's {heads_q} heads");
             return Err(check::shape_mismatch("k", &self.k, want));
         }
-        if head_dim > MOST_HEAD_DIM || v.3 > MOST_HEAD_DIM {
+        if head_dim > MOST_HEAD_DIM || v.3 > MOST_HEAD_DIM_V {
             return Err(Error::unsupported(
                 format!("attention with head_dim {head_dim} and head_dim_v {}", v.3),
-                format!("head_dim and head_dim_v up to {MOST_HEAD_DIM}"),
+                format!("head_dim up to {MOST_HEAD_DIM} and head_dim_v up to {MOST_HEAD_DIM_V}"),
             ));
         }
         let pages = (k.0.unwrap_or(0), k.1);
@@ -140,7 +145,12 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         })
     }
 
-    fn shape(&self, operand: &'static str, x: &Tensor<T>, is_packed: bool) -> Result<Shape> {
+    fn shape<E: Element>(
+        &self,
+        operand: &'static str,
+        x: &Tensor<E>,
+        is_packed: bool,
+    ) -> Result<Shape> {
         let shape = match (is_packed, x.shape()) {
             (false, &[batch, x, y, head_dim]) => (Some(batch), x, y, head_dim),
             (true, &[x, y, head_dim]) => (None, x, y, head_dim),
@@ -315,8 +325,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// The inputs in order, and the extents. If all sequences have these extents, keys that no query
     /// sees are left out, in front and at the end. Kernels multiply values by masked probabilities,
     /// and 0 times NaN is NaN.
-    pub(super) fn seen(&self, extents: &Extents) -> Result<([Tensor<T>; 3], Extents)> {
-        let [q, k, v] = self.inputs_in_order()?;
+    pub(super) fn seen(&self, extents: &Extents) -> Result<(Inputs<T, Kv>, Extents)> {
+        let (q, [k, v]) = self.inputs_in_order()?;
         let options = &self.options;
         let varies = [
             options.cu_seqlens_q,
@@ -328,18 +338,18 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         .any(|lengths| lengths.is_some());
         let is_scored = options.scores.are_placed(); // by the positions of all keys
         if varies || is_scored || options.pages.is_some() || extents.is_empty() {
-            return Ok(([q, k, v], *extents));
+            return Ok(((q, [k, v]), *extents));
         }
         let (queries, keys) = (extents.seqlen_q as u32, extents.seqlen_k as u32);
         let mask = Mask::new(queries, keys, self.window_of_mask(), options.top_left);
         let first = mask.visible_keys(0).first as usize;
         let end = mask.visible_keys(queries - 1).end as usize;
-        let seen = |x: Tensor<T>| x.slice(1, first..end);
+        let seen = |x: Tensor<Kv>| x.slice(1, first..end);
         let extents = Extents {
             seqlen_k: end - first,
             ..*extents
         };
-        Ok(([q, seen(k)?, seen(v)?], extents))
+        Ok(((q, [seen(k)?, seen(v)?]), extents))
     }
 
     /// `x` in the order batch, position, head; a packed tensor gets a batch of one.

@@ -2,7 +2,7 @@
 
 use super::Attention;
 use super::extents::Extents;
-use crate::{Error, Float, Result};
+use crate::{Element, Error, Float, Result};
 use std::f64::consts::LOG2_E;
 
 /// Factors of the scores, in the form that kernels take.
@@ -24,7 +24,7 @@ impl Factors {
     }
 }
 
-impl<T: Float, Out: Float> Attention<'_, T, Out> {
+impl<T: Float, Out: Float, Kv: Element> Attention<'_, T, Out, Kv> {
     /// The factors of the call.
     pub(super) fn factors(&self, extents: &Extents) -> Result<Factors> {
         let scale = match self.options.softmax_scale {

@@ -14,6 +14,7 @@ pub(in crate::ops) mod operands;
 mod packing;
 mod pages;
 pub(in crate::ops) mod run;
+mod scales;
 pub(in crate::ops) mod score;
 mod simt;
 mod sm75;
@@ -24,7 +25,7 @@ mod splits;
 use crate::error::named;
 use crate::ops::indices::Indices;
 use crate::ops::plan::Desc as _;
-use crate::{Error, Float, Result, Tensor};
+use crate::{E4m3, Element, Error, Float, Result, Tensor};
 use desc::AttentionDesc;
 use std::marker::PhantomData;
 
@@ -48,7 +49,9 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// [`layout`](Self::layout) selects tensors with heads before positions, and
 /// [`qkv_packed`](Self::qkv_packed) takes q, k and v from one tensor. Query head `h` attends to
 /// key/value head `h / (heads_q / heads_kv)` (MQA and GQA). `head_dim` and `head_dim_v` are at most
-/// 256 and need not be equal. `softmax_scale` is dimensionless and for the natural exponential; its
+/// 256 and need not be equal. On Hopper, f16 and bf16 may have `head_dim` up to 576 and `head_dim_v` up to
+/// 512. Where `v` is a view of the first elements of `k`, as in MLA's absorbed form, keys are then read
+/// once. `softmax_scale` is dimensionless and for the natural exponential; its
 /// default is `1 / sqrt(head_dim)`.
 ///
 /// # Masks
@@ -88,6 +91,13 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// pages of a multiple of 16 positions. Hopper's kernels for long queries do not support pages. The
 /// bits of a result are those of the same kernel and number of key splits without pages.
 ///
+/// # Keys and values in e4m3
+/// [`of_e4m3`](Attention::of_e4m3) takes `k` and `v` in e4m3, dense or in pages, beside `q` in f16 or bf16.
+/// An element times its factor ([`k_scale`](Attention::k_scale), [`v_scale`](Attention::v_scale)) is the
+/// key's or the value's. Products are in f16, which has all of e4m3. Queries in bf16 are multiplied by a
+/// power of two for each row first; what is smaller than 2^-29 of a row's largest element is rounded. It
+/// runs on sm_80 and newer, by conversions of sm_89 where there are some.
+///
 /// # Numerics
 /// Scores and sums are in f32, with an online softmax in base 2; `o` is rounded once. Tensor-core
 /// kernels round probabilities to the dtype of `v` (small ones of f16 to 0). A key that no query of its
@@ -121,8 +131,8 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::Shape`], [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (head_dim
-/// above 256, a kernel that does not exist), [`ArgumentError::Value`](crate::ArgumentError::Value)
+/// [`Error::Shape`], [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (head
+/// dimensions or a kernel that do not exist), [`ArgumentError::Value`](crate::ArgumentError::Value)
 /// (an invalid scale, softcap, length or number of parts),
 /// [`DeviceError::Mismatch`](crate::DeviceError::Mismatch),
 /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (an extent that is too large),
@@ -176,10 +186,10 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct Attention<'a, T: Float, Out: Float = T> {
+pub struct Attention<'a, T: Float, Out: Float = T, Kv: Element = T> {
     pub(in crate::ops) q: Tensor<T>,
-    pub(in crate::ops) k: Tensor<T>,
-    pub(in crate::ops) v: Tensor<T>,
+    pub(in crate::ops) k: Tensor<Kv>,
+    pub(in crate::ops) v: Tensor<Kv>,
     pub(in crate::ops) options: Options<'a>,
     output: PhantomData<Out>,
 }
@@ -187,7 +197,7 @@ pub struct Attention<'a, T: Float, Out: Float = T> {
 /// An [`Attention`] whose results are o and lse; [`Attention::lse`] makes it.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct AttentionLse<'a, T: Float, Out: Float = T>(Attention<'a, T, Out>);
+pub struct AttentionLse<'a, T: Float, Out: Float = T, Kv: Element = T>(Attention<'a, T, Out, Kv>);
 
 /// The results of an [`AttentionLse`] or an [`AttentionMerge`].
 #[derive(Clone, Debug)]
@@ -209,6 +219,8 @@ pub(in crate::ops) struct Options<'a> {
     pub(in crate::ops) softcap: Option<f32>,
     pub(in crate::ops) scores: score::ScoreOptions<'a>,
     pub(in crate::ops) sink: Option<&'a Tensor<f32>>,
+    k_scale: Option<&'a Tensor<f32>>,
+    v_scale: Option<&'a Tensor<f32>>,
     cu_seqlens_q: Option<Lengths<'a>>,
     cu_seqlens_k: Option<Lengths<'a>>,
     seqused_q: Option<Lengths<'a>>,
@@ -236,13 +248,7 @@ pub enum Layout {
 impl<T: Float> Attention<'_, T> {
     /// Attention of every query to every key, without a mask.
     pub fn new(q: &Tensor<T>, k: &Tensor<T>, v: &Tensor<T>) -> Self {
-        Self {
-            q: q.clone(),
-            k: k.clone(),
-            v: v.clone(),
-            options: Options::default(),
-            output: PhantomData,
-        }
+        Self::of(q, k, v)
     }
 
     /// Self-attention with q, k and v in one tensor: `[batch, seqlen, 3, heads, head_dim]`, or
@@ -266,9 +272,45 @@ impl<T: Float> Attention<'_, T> {
     }
 }
 
-impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
+impl<'a, T: Float> Attention<'a, T, T, E4m3> {
+    /// Attention to keys and values in e4m3; q is f16 or bf16. See
+    /// [Keys and values in e4m3](Attention#keys-and-values-in-e4m3).
+    pub fn of_e4m3(q: &Tensor<T>, k: &Tensor<E4m3>, v: &Tensor<E4m3>) -> Self {
+        Self::of(q, k, v)
+    }
+}
+
+impl<'a, T: Float, Out: Float> Attention<'a, T, Out, E4m3> {
+    /// Sets the factors of the keys (default 1), in device memory: one, `[heads_kv]`, or
+    /// `[batch, heads_kv]`. A key is its elements times its factor.
+    pub fn k_scale(mut self, scale: &'a Tensor<f32>) -> Self {
+        self.options.k_scale = Some(scale);
+        self
+    }
+
+    /// Sets the factors of the values, likewise.
+    pub fn v_scale(mut self, scale: &'a Tensor<f32>) -> Self {
+        self.options.v_scale = Some(scale);
+        self
+    }
+}
+
+impl<T: Float, Kv: Element> Attention<'_, T, T, Kv> {
+    /// Attention without options.
+    pub(in crate::ops) fn of(q: &Tensor<T>, k: &Tensor<Kv>, v: &Tensor<Kv>) -> Self {
+        Self {
+            q: q.clone(),
+            k: k.clone(),
+            v: v.clone(),
+            options: Options::default(),
+            output: PhantomData,
+        }
+    }
+}
+
+impl<'a, T: Float, Out: Float, Kv: Element> Attention<'a, T, Out, Kv> {
     /// Sets the dtype of `o`: f32, f16 or bf16 (default: that of `q`).
-    pub fn output<O: Float>(self) -> Attention<'a, T, O> {
+    pub fn output<O: Float>(self) -> Attention<'a, T, O, Kv> {
         Attention {
             q: self.q,
             k: self.k,
@@ -278,8 +320,15 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
         }
     }
 
+    /// Sets the factors of keys and values, which are in e4m3.
+    pub(in crate::ops) fn with_scales(mut self, k: &'a Tensor<f32>, v: &'a Tensor<f32>) -> Self {
+        self.options.k_scale = Some(k);
+        self.options.v_scale = Some(v);
+        self
+    }
+
     /// Makes the result include lse. Set other options before it.
-    pub fn lse(self) -> AttentionLse<'a, T, Out> {
+    pub fn lse(self) -> AttentionLse<'a, T, Out, Kv> {
         AttentionLse(self)
     }
 

@@ -4,7 +4,7 @@ use super::Attention;
 use super::call::Memory;
 use crate::ops::check;
 use crate::ops::indices::Indices;
-use crate::{Error, Float, Result, Stream, Tensor};
+use crate::{Element, Error, Float, Result, Stream, Tensor};
 
 /// Pools of pages and their table, as in [`abi::attention::FlashFwdPages`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ impl PagesDesc {
     }
 }
 
-impl<T: Float, Out: Float> Attention<'_, T, Out> {
+impl<T: Float, Out: Float, Kv: Element> Attention<'_, T, Out, Kv> {
     /// Checks the table, for a batch of `batch`, and that no option contradicts it. Returns the
     /// positions that a sequence has room for, in pages of `page_size`, of which there are `count`.
     pub(super) fn paged_positions(

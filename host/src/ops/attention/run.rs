@@ -2,7 +2,7 @@
 
 use super::call::{Call, CallLengths, Memory};
 use super::desc::{AttentionDesc, LengthsDesc, OperandDesc};
-use super::extents::Extents;
+use super::extents::{Extents, Inputs};
 use super::factors::Factors;
 use super::lengths::Lengths;
 use super::operands::{last_dimension_is_dense, memory, operand};
@@ -19,7 +19,7 @@ use abi::attention::UNLIMITED;
 use abi::attention::sm80::LEAST_SCALE;
 use abi::attention::{BshStrides, MOST_SPLITS};
 
-impl<T: Float, Out: Float> Attention<'_, T, Out> {
+impl<T: Float, Out: Float, Kv: Element> Attention<'_, T, Out, Kv> {
     /// Enqueues the attention and returns `o`, a new tensor.
     ///
     /// # Errors
@@ -89,8 +89,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 return Ok(Tuning::empty());
             }
             let call = self.call(&extents, &factors, &o, None, stream)?;
-            let bytes = [&self.q, &self.k, &self.v].map(|x| x.len() * size_of::<T>());
-            let bytes = bytes.into_iter().sum::<usize>() as u64;
+            let of_keys = (self.k.len() + self.v.len()) * size_of::<Kv>();
+            let bytes = (self.q.len() * size_of::<T>() + of_keys) as u64;
             let calls = plan::rotation(call.clone(), bytes, stream, || {
                 let copy = Self {
                     q: plan::copied(&self.q, stream)?,
@@ -180,10 +180,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     }
 
     pub(in crate::ops) fn validate(&self, stream: &Stream) -> Result<(Extents, Factors)> {
-        for (operand, input) in [("q", &self.q), ("k", &self.k), ("v", &self.v)] {
-            check::device(operand, input, stream)?;
-        }
+        check::device("q", &self.q, stream)?;
+        check::device("k", &self.k, stream)?;
+        check::device("v", &self.v, stream)?;
         let extents = self.extents(stream)?;
+        self.check_scales(&extents, stream)?;
         for (what, extent) in [("batch", extents.batch), ("heads_q", extents.heads_q)] {
             check::extent(what, extent)?;
         }
@@ -241,11 +242,17 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         output: &'static str,
         written: &Tensor<E>,
     ) -> Result<()> {
-        for (operand, input) in [("q", &self.q), ("k", &self.k), ("v", &self.v)] {
-            check::no_overlap(output, written, operand, input)?;
-        }
-        if let Some(sink) = self.options.sink {
-            check::no_overlap(output, written, "sink", sink)?;
+        check::no_overlap(output, written, "q", &self.q)?;
+        check::no_overlap(output, written, "k", &self.k)?;
+        check::no_overlap(output, written, "v", &self.v)?;
+        for (operand, input) in [
+            ("sink", self.options.sink),
+            ("k_scale", self.options.k_scale),
+            ("v_scale", self.options.v_scale),
+        ] {
+            if let Some(input) = input {
+                check::no_overlap(output, written, operand, input)?;
+            }
         }
         self.options.scores.check_overlap(output, written)?;
         for (operand, lengths) in [
@@ -263,20 +270,18 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         Ok(())
     }
 
-    pub(in crate::ops) fn inputs_in_order(&self) -> Result<[Tensor<T>; 3]> {
+    pub(in crate::ops) fn inputs_in_order(&self) -> Result<Inputs<T, Kv>> {
         let keys_are_packed = self.options.cu_seqlens_k.is_some();
-        Ok([
-            self.in_order(&self.q, self.options.cu_seqlens_q.is_some())?,
-            self.in_order(&self.k, keys_are_packed)?,
-            self.in_order(&self.v, keys_are_packed)?,
-        ])
+        let q = self.in_order(&self.q, self.options.cu_seqlens_q.is_some())?;
+        let k = self.in_order(&self.k, keys_are_packed)?;
+        Ok((q, [k, self.in_order(&self.v, keys_are_packed)?]))
     }
 
     pub(in crate::ops) fn describe(
         &self,
         extents: &Extents,
         factors: &Factors,
-        [q, k, v]: &[Tensor<T>; 3],
+        (q, [k, v]): &Inputs<T, Kv>,
         (o, lse): (OperandDesc, bool),
     ) -> Result<AttentionDesc> {
         let packed = (extents.total_q.is_some(), extents.total_k.is_some());
@@ -287,6 +292,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         let is_scored = score.is_some_and(|score| score.changes);
         Ok(AttentionDesc {
             dtype: T::DTYPE,
+            kv_dtype: Kv::DTYPE,
             o_dtype: Out::DTYPE,
             batch: check::extent("batch", extents.batch)?,
             seqlen_q: check::extent("seqlen_q", extents.seqlen_q)?,
@@ -368,7 +374,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         let o = self.in_order(o, is_packed)?;
         let (inputs, seen) = self.seen(extents)?;
         let of_o = (operand(&o, is_packed), lse.is_some());
-        let [q, k, v] = &inputs;
+        let (q, [k, v]) = &inputs;
         Ok(Call {
             stream,
             desc: self.describe(&seen, factors, &inputs, of_o)?,
@@ -383,6 +389,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             },
             lengths: self.call_lengths(stream)?,
             pages: self.pages_memory(stream)?,
+            scales: self.call_scales(&seen, stream)?,
             score: self.score_call(extents, factors)?,
             softmax_scale_log2: factors.softmax_scale_log2,
             softcap_scale: factors.softcap_scale,
@@ -420,7 +427,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     }
 }
 
-impl<T: Float, Out: Float> AttentionLse<'_, T, Out> {
+impl<T: Float, Out: Float, Kv: Element> AttentionLse<'_, T, Out, Kv> {
     /// Enqueues the attention and returns its results, new tensors.
     ///
     /// # Errors

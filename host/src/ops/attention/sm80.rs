@@ -73,18 +73,19 @@ pub(super) fn launch(entry: Sm80Entry, candidate: &Candidate, call: &Call<'_>) -
     unsafe { call.launch(entry, candidate.config, |lengths, params| (lengths, params)) }
 }
 
-/// Error model: tensor cores truncate sums, so each addition counts twice; probabilities are
+/// Error model of products of this dtype: tensor cores truncate sums, so each addition counts twice. Probabilities are
 /// rounded to the inputs' dtype, small ones of f16 to a multiple of 2^-24.
-pub(super) fn model(tile_n: u32, desc: &AttentionDesc) -> AttentionModel {
+pub(super) fn model(tile_n: u32, desc: &AttentionDesc, products: DType) -> AttentionModel {
     let mut softmax = model::attention(desc.seqlen_k as usize, tile_n);
     softmax.additions *= 2;
     softmax.exp_ulps = EXP_ULPS;
-    let is_f16 = desc.dtype == DType::F16;
+    let is_f16 = products == DType::F16;
     softmax.p_roundoff = 2f64.powi(if is_f16 { -11 } else { -8 });
     AttentionModel {
         softmax,
         scores: Arithmetic::TensorCore,
         p_lost: if is_f16 { 2f64.powi(-24) } else { 0.0 },
+        q_lost: 0.0,
         tanh_error: TANH_ERROR,
     }
 }

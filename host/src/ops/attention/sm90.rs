@@ -399,6 +399,7 @@ pub(super) fn model(entry: FwdEntry, sharing: Sharing, desc: &AttentionDesc) -> 
         },
         scores: Arithmetic::TensorCore,
         p_lost,
+        q_lost: 0.0,
         tanh_error: SOFTCAP_TANH_ERROR,
     }
 }

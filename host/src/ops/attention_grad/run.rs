@@ -382,7 +382,7 @@ impl<T: Float> AttentionGrad<'_, T> {
         stream: &'s Stream,
     ) -> Result<GradCall<'s>> {
         let (q_is_packed, _) = self.forward.packs();
-        let [q, k, v] = self.forward.inputs_in_order()?;
+        let (q, [k, v]) = self.forward.inputs_in_order()?;
         let of_o = |x: &Tensor<T>| memory(&self.forward.in_order(x, q_is_packed)?, stream);
         let lse = self.lse.contiguous(stream)?;
         let delta = Tensor::<f32>::empty(stream, lse.shape())?;
@@ -398,6 +398,7 @@ impl<T: Float> AttentionGrad<'_, T> {
                 q: memory(&q, stream)?,
                 k: memory(&k, stream)?,
                 v: memory(&v, stream)?,
+                scales: [None, None],
                 o: of_o(&self.o)?,
                 lse: None,
                 sink: match (d_sink, self.forward.options.sink) {

@@ -5,13 +5,13 @@ use super::{KvCache, NAME, SequenceId};
 use crate::error::named;
 use crate::ops::attention::Attention;
 use crate::ops::check;
-use crate::{Error, Float, Result, Stream, Tensor};
+use crate::{Element, Error, Float, Result, Stream, Tensor};
 
 /// A step of a [`KvCache`]: new positions of some sequences. The cache cannot change while it is there.
 #[derive(Debug)]
 #[must_use = "the positions that it reserved are not written yet"]
-pub struct KvAppend<'c, T: Float> {
-    pub(super) cache: &'c KvCache<T>,
+pub struct KvAppend<'c, T: Float, S: Element = T> {
+    pub(super) cache: &'c KvCache<T, S>,
     /// Of each new token, its position in its sequence.
     pub(super) positions: Tensor<i32>,
     /// Of each new token, its row of a pool.
@@ -24,10 +24,10 @@ pub struct KvAppend<'c, T: Float> {
     bounds: Vec<i32>,
 }
 
-impl<'c, T: Float> KvAppend<'c, T> {
+impl<'c, T: Float, S: Element> KvAppend<'c, T, S> {
     /// The last positions of these sequences, which were reserved.
     pub(super) fn new(
-        cache: &'c KvCache<T>,
+        cache: &'c KvCache<T, S>,
         sequences: &[(SequenceId, usize)],
         stream: &Stream,
     ) -> Result<Self> {
@@ -102,7 +102,7 @@ impl<'c, T: Float> KvAppend<'c, T> {
     ///
     /// # Errors
     /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds).
-    pub fn pools(&self, layer: usize) -> Result<&'c [Tensor<T>; 2]> {
+    pub fn pools(&self, layer: usize) -> Result<&'c [Tensor<S>; 2]> {
         let layers = &self.cache.layers;
         let out_of_bounds =
             || Error::out_of_bounds("layer", layer as u64, self.cache.shape.layers as u64);
@@ -112,7 +112,12 @@ impl<'c, T: Float> KvAppend<'c, T> {
     /// Writes the keys `[tokens, heads_kv, head_dim]` and values `[tokens, heads_kv, head_dim_v]` of the
     /// new tokens into a layer, one sequence after the other. If all sequences have as many, they may
     /// also be `[sequences, n, heads_kv, ..]`. They may have any strides.
-    pub fn write<'a>(&'a self, layer: usize, k: &'a Tensor<T>, v: &'a Tensor<T>) -> KvWrite<'a, T> {
+    pub fn write<'a>(
+        &'a self,
+        layer: usize,
+        k: &'a Tensor<T>,
+        v: &'a Tensor<T>,
+    ) -> KvWrite<'a, T, f32, S> {
         KvWrite::new(self, layer, k, v)
     }
 
@@ -123,11 +128,14 @@ impl<'c, T: Float> KvAppend<'c, T> {
     /// # Errors
     /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) for another number of tokens,
     /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for a layer that is not there.
-    pub fn attention(&self, layer: usize, q: &Tensor<T>) -> Result<Attention<'_, T>> {
+    pub fn attention(&self, layer: usize, q: &Tensor<T>) -> Result<Attention<'_, T, T, S>> {
         let [k, v] = self.pools(layer)?;
         named(NAME, || {
             self.check_tokens("q", q)?;
-            let attention = Attention::new(q, k, v).causal();
+            let mut attention = Attention::of(q, k, v).causal();
+            if let Some([of_k, of_v]) = self.cache.scales.get(layer) {
+                attention = attention.with_scales(of_k, of_v);
+            }
             let attention = attention.pages(&self.table).seqused_k(&self.lengths);
             Ok(match q.rank() {
                 3 => attention.cu_seqlens_q(&self.bounds[..]),

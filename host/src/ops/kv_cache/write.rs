@@ -6,7 +6,7 @@ use crate::load;
 use crate::ops::check;
 use crate::ops::rows::ParamElement;
 use crate::tensor::Address;
-use crate::{Error, Float, LaunchConfig, Result, ShapeError, Stream, Tensor};
+use crate::{Element, Error, Float, LaunchConfig, Result, ShapeError, Stream, Tensor};
 use abi::division::Division;
 use abi::kv_append::{KvAppendEntry, KvAppendParams, MAX_THREADS, THREADS};
 
@@ -14,8 +14,8 @@ use abi::kv_append::{KvAppendEntry, KvAppendParams, MAX_THREADS, THREADS};
 /// [`KvAppend::write`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is written until `run`"]
-pub struct KvWrite<'a, T: Float, C: ParamElement<T> = f32> {
-    step: &'a KvAppend<'a, T>,
+pub struct KvWrite<'a, T: Float, C: ParamElement<T> = f32, S: Element = T> {
+    step: &'a KvAppend<'a, T, S>,
     layer: usize,
     k: &'a Tensor<T>,
     v: &'a Tensor<T>,
@@ -23,9 +23,9 @@ pub struct KvWrite<'a, T: Float, C: ParamElement<T> = f32> {
     is_interleaved: bool,
 }
 
-impl<'a, T: Float> KvWrite<'a, T> {
+impl<'a, T: Float, S: Element> KvWrite<'a, T, f32, S> {
     pub(super) fn new(
-        step: &'a KvAppend<'a, T>,
+        step: &'a KvAppend<'a, T, S>,
         layer: usize,
         k: &'a Tensor<T>,
         v: &'a Tensor<T>,
@@ -47,7 +47,7 @@ impl<'a, T: Float> KvWrite<'a, T> {
         self,
         cos: &'a Tensor<C>,
         sin: &'a Tensor<C>,
-    ) -> KvWrite<'a, T, C> {
+    ) -> KvWrite<'a, T, C, S> {
         KvWrite {
             step: self.step,
             layer: self.layer,
@@ -59,7 +59,7 @@ impl<'a, T: Float> KvWrite<'a, T> {
     }
 }
 
-impl<T: Float, C: ParamElement<T>> KvWrite<'_, T, C> {
+impl<T: Float, C: ParamElement<T>, S: Element> KvWrite<'_, T, C, S> {
     /// Pairs are neighbours, not elements of two halves.
     pub fn interleaved(mut self) -> Self {
         self.is_interleaved = true;
@@ -108,9 +108,10 @@ impl<T: Float, C: ParamElement<T>> KvWrite<'_, T, C> {
                 head_dim: shape.head_dim as u32,
                 is_interleaved: u32::from(self.is_interleaved),
             };
-            let entry = KvAppendEntry::of(T::DTYPE, C::DTYPE);
+            let entry = KvAppendEntry::of(T::DTYPE, C::DTYPE, S::DTYPE);
             let kernel = load::kernel(stream, check::entry(entry)?)?;
             let config = LaunchConfig::for_elements(threads, THREADS);
+            let scales = self.step.cache.append_scales(self.layer, stream)?;
             let table = |idx: usize| match self.tables {
                 Some(all) => all[idx].erased().argument(all[idx].device_ptr().as_raw()),
                 None => Address::NULL,
@@ -120,8 +121,8 @@ impl<T: Float, C: ParamElement<T>> KvWrite<'_, T, C> {
             // SAFETY: strides are those of k and v, which have these tokens, heads and elements, and of
             // the tables, which have `table_rows` rows and `half` columns. Positions and rows have an
             // element for each token. The pools have `pool_rows` rows without gaps; rows of the step
-            // are apart, and reserved for it.
-            unsafe { kernel.launch(stream, config, memory, &params) }
+            // are apart, and reserved for it. There is a factor for each head of a pool in e4m3.
+            unsafe { kernel.launch(stream, config, memory, &(params, scales)) }
         })
     }
 

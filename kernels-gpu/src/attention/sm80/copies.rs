@@ -19,6 +19,18 @@ const CHUNK: u32 = 16;
 /// Bytes of an element.
 const ELEMENT: i64 = 2;
 
+/// The swizzle: chunk `c` of row `row` is at `c ^ turn`. Eight rows of the same chunk are in different
+/// banks. Rows of four chunks are half as long as all banks together.
+macro_rules! turn {
+    ($row:expr, $row_chunks:expr) => {
+        if $row_chunks == 4 {
+            $row / 2 % 4
+        } else {
+            $row % 8
+        }
+    };
+}
+
 /// Commits the copies so far as a group.
 #[inline(always)]
 pub(super) fn commit<E: Half>() {
@@ -65,7 +77,7 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
             (ROWS as u32).is_multiple_of(Self::ROWS_AT_ONCE),
             "threads cover a tile exactly"
         );
-        assert!(Self::ROW_CHUNKS >= 8, "8 chunks of a row are permuted");
+        assert!(Self::ROW_CHUNKS == 4 || Self::ROW_CHUNKS >= 8);
         ROWS as u32 / Self::ROWS_AT_ONCE
     };
 
@@ -151,7 +163,8 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
     ) {
         let Chunk { row, column } = Self::chunk();
         let is_inside = column * CHUNK < self.head_dim * ELEMENT as u32;
-        let to = smem.add_bytes(row * Self::ROW_BYTES + (column ^ (row % 8)) * CHUNK);
+        let to =
+            smem.add_bytes(row * Self::ROW_BYTES + (column ^ turn!(row, Self::ROW_CHUNKS)) * CHUNK);
         let mut from = self.first.wrapping_offset(offset as isize);
         let step = self.ld_bytes * i64::from(Self::ROWS_AT_ONCE);
         let (row, rows) = (
@@ -165,7 +178,8 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
             let size = if is_there { CHUNK } else { 0 };
             // The swizzle of a later row is one more xor: `rows_down` and the thread's first row
             // have no bits of `% 8` in common.
-            let turned = SharedAddr::from_bits(to.bits() ^ (rows_down % 8 * CHUNK));
+            let turned =
+                SharedAddr::from_bits(to.bits() ^ (turn!(rows_down, Self::ROW_CHUNKS) * CHUNK));
             // SAFETY: the caller's promise; nothing is read of a chunk that does not exist.
             unsafe {
                 let to = turned.add_bytes(rows_down * Self::ROW_BYTES);

@@ -13,7 +13,7 @@
 //! # Shared memory
 //! | what | lifetime |
 //! |---|---|
-//! | of each warp, three stages of k and v `[16][cap]` | one block of keys |
+//! | of each warp, three stages (six of e4m3) of k and v `[16][cap]` | one block of keys |
 //! | of each warp, o `[rows][cap + 8]` in f32, in place of its stages | from the last key on |
 //! | row max and row sum of each warp, `[rows][4]` pairs | from the last key on |
 //!
@@ -27,44 +27,39 @@
 //! entry for it is loaded a step before the copies, where there is a register for it.
 //!
 //! # Numerics
-//! Those of the [module](super), by warp; then `o = Σ exp2(max_w - max) o_w / Σ exp2(max_w - max)
+//! Those of the [module](super), by warp; with e4m3, as [`abi::attention::decode`] has them; then `o = Σ exp2(max_w - max) o_w / Σ exp2(max_w - max)
 //! sum_w`. The same bits every run.
 //!
 //! # Source
 //! Dao and others, Flash-Decoding for long-context inference (2023): the splits.
 
-use abi::attention::decode::{DecodeTile, STAGES, WARP_KEYS, blocks_of_split};
+use core::marker::PhantomData;
+
+use abi::attention::decode::{DecodeScales, DecodeTile, blocks_of_split};
 use abi::attention::sm90::divided;
 use abi::attention::{BshStrides, FlashFwdParams, FwdPacking, KeyBlocks, KeyRange, Mask, Sequence};
 use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_group};
 use cuda_std::hint::opaque;
-use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync, uniform};
 
-use super::copies::Copies;
 use super::decode_rows::Merge;
-use super::element::Half;
-use super::fragments::{Reader, joined};
 use super::kernel::Arguments;
 use super::softmax::{Accumulator, OnlineSoftmax, softcap};
+use super::stored::{N, Stored};
 use crate::attention::lengths::sequence;
 use crate::attention::pages::Pages;
 use crate::attention::score::{self, Place, is_scored};
 
-/// Blocks of 8 keys that a warp has at a time.
-const N: usize = WARP_KEYS as usize / 8;
-/// Stages that may still be on their way when one is needed.
-const BEHIND: u32 = STAGES - 2;
-
-/// One block's work. Tiles have `M` × 16 rows, o `D` × 8 columns, a query `STEPS` × 16 elements.
+/// One block's work. Rows of keys in shared memory have `W` × 2 bytes, tiles have `M` × 16 rows, o `D` ×
+/// 8 columns, a query `STEPS` × 16 elements.
 ///
 /// # Safety
 /// As the launch's: see [`abi::attention::decode`].
 #[inline(always)]
 pub(super) unsafe fn flash_decode<
-    E: Half,
-    const CAP: usize,
+    S: Stored,
+    const W: usize,
     const M: usize,
     const D: usize,
     const STEPS: usize,
@@ -73,51 +68,40 @@ pub(super) unsafe fn flash_decode<
     params: &FlashFwdParams,
     packing: &FwdPacking,
     split_blocks: u32,
+    scales: &DecodeScales,
 ) {
-    let (tile, split) = divided(thread::block_idx_x(), packing.splits);
-    let m_start = tile * packing.queries;
-    // SAFETY: the caller's promise; the grid has as many blocks in z as there are sequences.
-    let sequence = unsafe { sequence(arguments.lengths, params, thread::block_idx_z()) };
-    if m_start >= sequence.q.len {
+    // SAFETY: the caller's promise.
+    let block = unsafe { Decode::<S, W, M>::new(arguments, params, packing, split_blocks, scales) };
+    if !block.has_queries() {
         return;
     }
-    let block = Decode::<CAP, M> {
-        arguments,
-        params,
-        packing,
-        pages: Pages::new(arguments.pages, sequence.batch_idx),
-        mask: params.mask(&sequence),
-        sequence,
-        first_head: thread::block_idx_y() * packing.heads,
-        m_start,
-        split,
-        split_blocks,
-    };
     // SAFETY: the caller's promise: all threads are here.
-    unsafe { block.run::<E, D, STEPS>() }
+    unsafe { block.run::<D, STEPS>() }
 }
 
 /// A row of a tile.
 #[derive(Clone, Copy)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// Its query, in the sequence.
-    pub(super) query: u32,
+    pub(crate) query: u32,
     /// Its query head.
-    pub(super) head: u32,
+    pub(crate) head: u32,
     /// False if the row is idle: it has no query.
-    pub(super) is_there: bool,
+    pub(crate) is_there: bool,
 }
 
 /// What is constant throughout a block's work.
-pub(super) struct Decode<'a, const CAP: usize, const M: usize> {
-    pub(super) arguments: &'a Arguments<'a>,
-    pub(super) params: &'a FlashFwdParams,
-    pub(super) packing: &'a FwdPacking,
-    pub(super) sequence: Sequence,
-    pages: Pages,
+pub(crate) struct Decode<'a, S, const W: usize, const M: usize> {
+    pub(crate) arguments: &'a Arguments<'a>,
+    pub(super) scales: &'a DecodeScales,
+    stored: PhantomData<S>,
+    pub(crate) params: &'a FlashFwdParams,
+    pub(crate) packing: &'a FwdPacking,
+    pub(crate) sequence: Sequence,
+    pub(super) pages: Pages,
     mask: Mask,
     /// First query head.
-    first_head: u32,
+    pub(super) first_head: u32,
     /// First query, in the sequence.
     m_start: u32,
     pub(super) split: u32,
@@ -125,77 +109,111 @@ pub(super) struct Decode<'a, const CAP: usize, const M: usize> {
     split_blocks: u32,
 }
 
-/// The stages of a warp.
-struct Stages<'a, const CAP: usize, const M: usize> {
-    k: Copies<CAP, { WARP_KEYS as usize }, { thread::WARP_THREADS }>,
-    v: Copies<CAP, { WARP_KEYS as usize }, { thread::WARP_THREADS }>,
-    base: SharedAddr,
-    decode: &'a Decode<'a, CAP, M>,
-    /// The warp's first key of a block.
-    first_key: u32,
-}
-
-impl<const CAP: usize, const M: usize> Stages<'_, CAP, M> {
-    /// Keys and values of stage `slot`.
-    #[inline(always)]
-    fn at(&self, slot: u32) -> (SharedAddr, SharedAddr) {
-        let k = self
-            .base
-            .add_bytes(slot * Decode::<CAP, M>::TILE.stage_bytes());
-        (k, k.add_bytes(Decode::<CAP, M>::TILE.stage_bytes() / 2))
-    }
-
-    /// The table's entry for the warp's part of a block of keys; anything if there is none.
-    ///
-    /// # Safety
-    /// The launch's.
-    #[inline(always)]
-    unsafe fn entry(&self, n_block_idx: u32) -> i32 {
-        let first = n_block_idx * DecodeTile::TILE_N + self.first_key;
-        if !self.decode.pages.are_there() || first >= self.decode.sequence.k.len {
-            return 0;
-        }
-        // SAFETY: the caller's promise; the sequence has this key.
-        unsafe { self.decode.pages.entry(first) }
-    }
-
-    /// Starts the copies of the warp's part of a block of keys, whose entry is `entry`.
-    ///
-    /// # Safety
-    /// The launch's; no lane reads the stage.
-    #[inline(always)]
-    unsafe fn start<E: Half>(&self, n_block_idx: u32, entry: i32, slot: u32) {
-        let Decode { params, pages, .. } = self.decode;
-        let first = n_block_idx * DecodeTile::TILE_N + self.first_key;
-        let rows = self.decode.seen().from(first);
-        let (k, v) = self.at(slot);
-        let offset = |strides: &BshStrides| match pages.are_there() {
-            true => pages.locate(entry, first).offset(strides),
-            false => i64::from(first) * strides.seq,
-        };
-        // What no query of the tile sees becomes 0: probabilities are 0, but 0 times NaN is NaN.
-        // SAFETY: the caller's promise; only rows of the sequence are read. A page has all of a
-        // warp's keys or none, as its size is a multiple of their number.
-        unsafe {
-            self.k.start_at::<E>(offset(&params.k), rows, k);
-            self.v.start_at::<E>(offset(&params.v), rows, v);
-        }
-    }
-}
-
-impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
+impl<S: Stored, const W: usize, const M: usize> Decode<'_, S, W, M> {
     pub(super) const TILE: DecodeTile = DecodeTile {
         rows: 16 * M as u32,
-        head_dim_cap: CAP as u32,
+        head_dim_cap: 2 * W as u32 / S::BYTES,
+        element_bytes: S::BYTES,
     };
+    pub(super) const STAGES: u32 = Self::TILE.stages();
 
     /// Whether a table's entry is loaded a step before it is used, so that nothing waits for it. 32
     /// rows of 128 have no register for it: ptxas would spill two on sm_90.
-    const LOOKS_AHEAD: bool = M == 1 || CAP < 128;
+    const LOOKS_AHEAD: bool = M == 1 || Self::TILE.head_dim_cap < 128;
+
+    /// A block's tile and split.
+    ///
+    /// # Safety
+    /// The launch's: the grid has as many blocks in z as there are sequences.
+    #[inline(always)]
+    pub(crate) unsafe fn new<'a>(
+        arguments: &'a Arguments<'a>,
+        params: &'a FlashFwdParams,
+        packing: &'a FwdPacking,
+        split_blocks: u32,
+        scales: &'a DecodeScales,
+    ) -> Decode<'a, S, W, M> {
+        let (tile, split) = divided(thread::block_idx_x(), packing.splits);
+        let m_start = tile * packing.queries;
+        // SAFETY: the caller's promise.
+        let sequence = unsafe { sequence(arguments.lengths, params, thread::block_idx_z()) };
+        Decode {
+            arguments,
+            scales,
+            stored: PhantomData,
+            params,
+            packing,
+            pages: Pages::new(arguments.pages, sequence.batch_idx),
+            mask: params.mask(&sequence),
+            sequence,
+            first_head: thread::block_idx_y() * packing.heads,
+            m_start,
+            split,
+            split_blocks,
+        }
+    }
+
+    /// Whether the tile has any.
+    #[inline(always)]
+    pub(crate) fn has_queries(&self) -> bool {
+        self.m_start < self.sequence.q.len
+    }
+
+    /// Elements from the first of keys or values to key `key` of the block's head; anything if it is not
+    /// there.
+    ///
+    /// # Safety
+    /// The launch's; the sequence has the key, if it is there.
+    #[inline(always)]
+    pub(crate) unsafe fn offset_of_key(
+        &self,
+        strides: &BshStrides,
+        key: u32,
+        is_there: bool,
+    ) -> i64 {
+        let head_kv_idx = self.params.head_kv_idx(self.first_head);
+        if !self.pages.are_there() {
+            return self.sequence.offset_k(strides, head_kv_idx) + i64::from(key) * strides.seq;
+        }
+        if !is_there {
+            return 0;
+        }
+        // SAFETY: the caller's promise.
+        let at = unsafe { self.pages.find(key) };
+        at.offset(strides) + strides.offset(0, 0, head_kv_idx)
+    }
+
+    /// Elements from the first of o to those of a row, in the block's split.
+    #[inline(always)]
+    pub(crate) fn offset_of_o(&self, row: &Row) -> i64 {
+        let strides = &self.params.o;
+        let of_split = u64::from(self.split) * self.packing.o_split;
+        self.sequence.offset_q(strides, row.head)
+            + i64::from(row.query) * strides.seq
+            + of_split as i64
+    }
+
+    /// Stores a row's lse.
+    ///
+    /// # Safety
+    /// The launch's; the row exists.
+    #[inline(always)]
+    pub(crate) unsafe fn store_lse(&self, row: &Row, lse: f32) {
+        let of_split = u64::from(self.split) * self.packing.lse_split;
+        let at = self.params.lse_offset(&self.sequence, row.head) + u64::from(row.query) + of_split;
+        // SAFETY: the caller's promise.
+        unsafe { self.arguments.lse.wrapping_add(at as usize).write(lse) }
+    }
+
+    /// The keys that a query sees.
+    #[inline(always)]
+    pub(crate) fn visible_keys(&self, query: u32) -> KeyRange {
+        self.mask.visible_keys(query)
+    }
 
     /// The tile's row `row`.
     #[inline(always)]
-    pub(super) fn row(&self, row: u32) -> Row {
+    pub(crate) fn row(&self, row: u32) -> Row {
         let (query, head) = self.packing.row(row);
         Row {
             query: self.m_start + query,
@@ -207,7 +225,7 @@ impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
     /// Keys that some query of the tile sees. Recomputed at each use, as the loop over keys needs the
     /// registers.
     #[inline(always)]
-    fn seen(&self) -> KeyRange {
+    pub(crate) fn seen(&self) -> KeyRange {
         let m_start = opaque(self.m_start);
         self.mask
             .keys_of_tile(m_start, m_start + self.packing.queries)
@@ -267,54 +285,48 @@ impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
     /// # Safety
     /// The launch's; all threads of the block call it together.
     #[inline(always)]
-    unsafe fn run<E: Half, const D: usize, const STEPS: usize>(&self) {
+    unsafe fn run<const D: usize, const STEPS: usize>(&self) {
         let mut softmax = OnlineSoftmax::<M>::new(f32::NEG_INFINITY, 0);
         let mut o: Accumulator<M, D> = [[[0.0; 4]; D]; M];
         // SAFETY: the caller's promise.
         unsafe {
-            self.keys::<E, D, STEPS>(&mut softmax, &mut o);
-            Merge::new(self).run::<E, D>(&softmax, &o);
+            self.keys::<D, STEPS>(&mut softmax, &mut o);
+            Merge::new(self).run::<D>(&softmax, &o);
         }
     }
 
-    /// This lane's elements of q, as fragments of A; idle rows are 0.
+    /// The query of the lane's row `half` of 16 rows `i`, and its elements: 0 if the row is idle.
+    #[inline(always)]
+    pub(super) fn row_of_q(&self, i: usize, half: usize) -> (*const u8, u32) {
+        let strides = &self.params.q;
+        let row = self.lane_row(i, half);
+        let offset = self.sequence.offset_q(strides, row.head) + i64::from(row.query) * strides.seq;
+        let from = self.arguments.q.wrapping_offset(2 * offset as isize);
+        match row.is_there {
+            true => (from, self.params.head_dim),
+            false => (from, 0),
+        }
+    }
+
+    /// Factors of the keys and of the values.
     ///
     /// # Safety
     /// The launch's.
     #[inline(always)]
-    unsafe fn load_q<const STEPS: usize>(&self) -> [[[u32; 4]; M]; STEPS] {
-        let strides = &self.params.q;
-        let column = thread::thread_idx_x() % 4 * 2;
-        let mut q = [[[0; 4]; M]; STEPS];
-        for i in 0..M {
-            for half in 0..2 {
-                let row = self.lane_row(i, half);
-                let offset =
-                    self.sequence.offset_q(strides, row.head) + i64::from(row.query) * strides.seq;
-                let from = self.arguments.q.wrapping_offset(2 * offset as isize);
-                let head_dim = if row.is_there {
-                    self.params.head_dim
-                } else {
-                    0
-                };
-                for step in 0..STEPS {
-                    for right in 0..2 {
-                        let first = (16 * step + 8 * right) as u32;
-                        if first < head_dim {
-                            let at = from.wrapping_add(2 * (first + column) as usize);
-                            // SAFETY: the caller's promise: the row has 8 elements from `first` on.
-                            q[step][i][2 * right + half] = unsafe { at.cast::<u32>().read() };
-                        }
-                    }
-                }
-            }
-        }
-        q
+    pub(super) unsafe fn factors(&self) -> [f32; 2] {
+        let head_kv_idx = self.params.head_kv_idx(self.first_head);
+        let [of_k, of_v] = self.scales.offsets(self.sequence.batch_idx, head_kv_idx);
+        let read = |from: *const f32, offset: i64| match from.is_null() {
+            true => 1.0,
+            // SAFETY: the caller's promise: one for each sequence and key head.
+            false => unsafe { from.wrapping_offset(offset as isize).read() },
+        };
+        [read(self.scales.k, of_k), read(self.scales.v, of_v)]
     }
 
     /// The blocks of keys that this split visits; those that need no mask are those of the tile.
     #[inline(always)]
-    fn blocks(&self) -> KeyBlocks {
+    pub(crate) fn blocks(&self) -> KeyBlocks {
         let end_query = self.m_start + self.packing.queries;
         let all = self
             .mask
@@ -338,35 +350,12 @@ impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
         }
     }
 
-    #[inline(always)]
-    fn stages(&self) -> Stages<'_, CAP, M> {
-        let (params, sequence) = (self.params, &self.sequence);
-        let warp_idx = uniform_warp_idx();
-        let head_kv_idx = params.head_kv_idx(self.first_head);
-        let at = |base: *const u8, offset: i64| base.wrapping_offset(2 * offset as isize);
-        let offset = |strides: &BshStrides| match self.pages.are_there() {
-            true => strides.offset(0, 0, head_kv_idx),
-            false => sequence.offset_k(strides, head_kv_idx),
-        };
-        let k = at(self.arguments.k, offset(&params.k));
-        let v = at(self.arguments.v, offset(&params.v));
-        // SAFETY: dynamic shared memory, the block's own.
-        let base = unsafe { SharedAddr::of(dynamic_base()) };
-        Stages {
-            k: Copies::new(k, params.k.seq, params.head_dim),
-            v: Copies::new(v, params.v.seq, params.head_dim_v),
-            base: base.add_bytes(warp_idx * STAGES * Self::TILE.stage_bytes()),
-            decode: self,
-            first_key: warp_idx * WARP_KEYS,
-        }
-    }
-
     /// Adds the warp's keys of this split to `softmax` and `o`.
     ///
     /// # Safety
     /// The launch's; all lanes of the warp call it together.
     #[inline(always)]
-    unsafe fn keys<E: Half, const D: usize, const STEPS: usize>(
+    unsafe fn keys<const D: usize, const STEPS: usize>(
         &self,
         softmax: &mut OnlineSoftmax<M>,
         o: &mut Accumulator<M, D>,
@@ -377,33 +366,55 @@ impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
         // lanes have left it behind.
         unsafe {
             let mut ahead = blocks.first;
-            for slot in 0..STAGES - 1 {
+            // Not unrolled where there are many stages.
+            let end = match S::BYTES {
+                2 => Self::STAGES - 1,
+                _ => opaque(Self::STAGES - 1),
+            };
+            let mut slot = 0;
+            while slot < end {
                 if ahead < blocks.end {
-                    stages.start::<E>(ahead, stages.entry(ahead), slot);
+                    stages.start(ahead, stages.entry(ahead), slot);
                 }
                 cp_async_commit_group();
                 ahead += 1;
+                slot += 1;
             }
-            let q = self.load_q::<STEPS>();
+            let (q, exponents) = S::queries::<W, M, STEPS>(self);
+            let mut of_keys = 1.0;
+            if S::FACTOR != 0.0 {
+                [of_keys, _] = self.factors();
+                of_keys *= S::FACTOR;
+            }
             let mut entry = stages.entry(ahead);
             let mut slot = 0;
             let mut n_block_idx = blocks.first;
             while n_block_idx < blocks.end {
-                cp_async_wait_group::<BEHIND>();
+                match S::BYTES {
+                    2 => cp_async_wait_group::<1>(),
+                    _ => cp_async_wait_group::<4>(),
+                }
                 bar_warp_sync(FULL_MASK);
                 if !Self::LOOKS_AHEAD {
                     entry = stages.entry(ahead);
                 }
                 if ahead < blocks.end {
-                    let free = if slot == 0 { STAGES - 1 } else { slot - 1 };
-                    stages.start::<E>(ahead, entry, free);
+                    let free = if slot == 0 {
+                        Self::STAGES - 1
+                    } else {
+                        slot - 1
+                    };
+                    stages.start(ahead, entry, free);
                 }
                 cp_async_commit_group();
                 if Self::LOOKS_AHEAD {
                     entry = stages.entry(ahead + 1);
                 }
                 let (smem_k, smem_v) = stages.at(slot);
-                let mut s = scores::<E, CAP, M, STEPS>(&q, smem_k);
+                let mut s = S::scores::<W, M, STEPS>(&q, smem_k);
+                if S::FACTOR != 0.0 {
+                    multiply(&mut s, exponents, of_keys);
+                }
                 if self.params.softcap_scale != 0.0 {
                     softcap(&mut s, self.params.softcap_scale);
                 }
@@ -423,8 +434,12 @@ impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
                         }
                     }
                 }
-                accumulate::<E, CAP, M, D>(o, &s, smem_v);
-                slot = if slot == STAGES - 1 { 0 } else { slot + 1 };
+                S::accumulate::<W, M, D>(o, &s, smem_v);
+                slot = if slot == Self::STAGES - 1 {
+                    0
+                } else {
+                    slot + 1
+                };
                 ahead += 1;
                 n_block_idx += 1;
             }
@@ -439,55 +454,19 @@ pub(super) fn uniform_warp_idx() -> u32 {
     unsafe { uniform(thread::thread_idx_x() / thread::WARP_THREADS) }
 }
 
-/// Scores of the warp's keys.
-///
-/// # Safety
-/// All lanes call it together; the keys have landed.
+/// Multiplies scores by the powers of two of their rows, a byte of `exponents` each, and by the factor of
+/// the keys.
 #[inline(always)]
-unsafe fn scores<E: Half, const CAP: usize, const M: usize, const STEPS: usize>(
-    q: &[[[u32; 4]; M]; STEPS],
-    smem_k: SharedAddr,
-) -> Accumulator<M, N> {
-    let k = Reader::<CAP>::right(smem_k);
-    let mut s = [[[0.0; 4]; N]; M];
-    for step in 0..STEPS {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let b = k.load(0, step as u32);
-            for i in 0..M {
-                E::multiply(&mut s[i][0], q[step][i], [b[0], b[1]]);
-                E::multiply(&mut s[i][1], q[step][i], [b[2], b[3]]);
-            }
-        }
-    }
-    s
-}
-
-/// `o += p @ v` of the warp's values.
-///
-/// # Safety
-/// All lanes call it together; the values have landed.
-#[inline(always)]
-unsafe fn accumulate<E: Half, const CAP: usize, const M: usize, const D: usize>(
-    o: &mut Accumulator<M, D>,
-    p: &Accumulator<M, N>,
-    smem_v: SharedAddr,
-) {
-    let v = Reader::<CAP>::down(smem_v, 0);
-    let mut a = [[0; 4]; M];
+fn multiply<const M: usize>(s: &mut Accumulator<M, N>, exponents: u32, of_keys: f32) {
     for i in 0..M {
-        a[i] = joined::<E>(&p[i][0], &p[i][1]);
-    }
-    for j in 0..D / 2 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let b = v.load_transposed(0, j as u32);
-            for i in 0..M {
-                E::multiply(&mut o[i][2 * j], a[i], [b[0], b[1]]);
-                E::multiply(&mut o[i][2 * j + 1], a[i], [b[2], b[3]]);
+        for half in 0..2 {
+            let byte = (opaque(exponents) >> (8 * (2 * i + half))) & 0xff;
+            let factor = f32::from_bits(byte << 23) * of_keys;
+            for j in 0..N {
+                for column in 0..2 {
+                    s[i][j][2 * half + column] *= factor;
+                }
             }
         }
     }
 }
-
-const _: () = assert!(N == 2, "one fragment of A");

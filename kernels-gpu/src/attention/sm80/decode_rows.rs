@@ -4,7 +4,7 @@
 //! others. Then each thread has a row's four columns, every 32.
 
 use abi::attention::OutputDType;
-use abi::attention::decode::{STAGES, THREADS};
+use abi::attention::decode::{DecodeTile, THREADS};
 use cuda_std::math::approx::{ex2_approx_ftz, lg2_approx_ftz, rcp_approx_ftz};
 use cuda_std::math::fma;
 use cuda_std::mem::{ld_shared_v4_f32, st_shared_v2_f32, st_v2_u32, st_v4_f32};
@@ -15,6 +15,7 @@ use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use super::decode::{Decode, Row, uniform_warp_idx};
 use super::element::Half;
 use super::softmax::{Accumulator, OnlineSoftmax};
+use super::stored::Stored;
 use crate::attention::softmax::sink_log2;
 
 const WARPS: usize = (THREADS / thread::WARP_THREADS) as usize;
@@ -35,22 +36,25 @@ struct Weights {
 }
 
 /// The merge of a block.
-pub(super) struct Merge<'a, const CAP: usize, const M: usize> {
-    decode: &'a Decode<'a, CAP, M>,
+pub(super) struct Merge<'a, S, const W: usize, const M: usize> {
+    decode: &'a Decode<'a, S, W, M>,
     base: SharedAddr,
 }
 
-impl<'a, const CAP: usize, const M: usize> Merge<'a, CAP, M> {
+impl<'a, S: Stored, const W: usize, const M: usize> Merge<'a, S, W, M> {
+    const TILE: DecodeTile = Decode::<'_, S, W, M>::TILE;
+    /// Bytes of the stages of a warp.
+    const OF_WARP: u32 = Self::TILE.stages() * Self::TILE.stage_bytes();
     /// Bytes of a row of o: 8 elements longer than the row, so that lanes of different rows write
     /// to different banks.
     const ROW_BYTES: u32 = {
-        let bytes = (CAP as u32 + 8) * 4;
-        assert!(ROWS * M as u32 * bytes <= STAGES * Decode::<CAP, M>::TILE.stage_bytes());
+        let bytes = (Self::TILE.head_dim_cap + 8) * 4;
+        assert!(ROWS * M as u32 * bytes <= Self::OF_WARP);
         bytes
     };
 
     #[inline(always)]
-    pub(super) fn new(decode: &'a Decode<'a, CAP, M>) -> Self {
+    pub(super) fn new(decode: &'a Decode<'a, S, W, M>) -> Self {
         // SAFETY: dynamic shared memory, the block's own.
         let base = unsafe { SharedAddr::of(dynamic_base()) };
         Self { decode, base }
@@ -59,16 +63,14 @@ impl<'a, const CAP: usize, const M: usize> Merge<'a, CAP, M> {
     /// Where a warp's o begins.
     #[inline(always)]
     fn o_of(&self, warp_idx: u32) -> SharedAddr {
-        self.base
-            .add_bytes(warp_idx * STAGES * Decode::<CAP, M>::TILE.stage_bytes())
+        self.base.add_bytes(warp_idx * Self::OF_WARP)
     }
 
     /// Where the moments of a row begin.
     #[inline(always)]
     fn moments_of(&self, row: u32) -> SharedAddr {
         let of_row = row * WARPS as u32 * MOMENTS_BYTES;
-        self.base
-            .add_bytes(Decode::<CAP, M>::TILE.moments_offset() + of_row)
+        self.base.add_bytes(Self::TILE.moments_offset() + of_row)
     }
 
     /// Merges `softmax` and `o` of all warps, and stores the results.
@@ -76,7 +78,7 @@ impl<'a, const CAP: usize, const M: usize> Merge<'a, CAP, M> {
     /// # Safety
     /// The launch's; all threads of the block call it together, and no copy is on its way.
     #[inline(always)]
-    pub(super) unsafe fn run<E: Half, const D: usize>(
+    pub(super) unsafe fn run<const D: usize>(
         &self,
         softmax: &OnlineSoftmax<M>,
         o: &Accumulator<M, D>,
@@ -94,9 +96,9 @@ impl<'a, const CAP: usize, const M: usize> Merge<'a, CAP, M> {
                 let row = self.decode.row(row_idx);
                 if row.is_there {
                     let weights = self.weights(row_idx, row.head);
-                    self.store::<E>(&row, row_idx, column, &weights);
+                    self.store(&row, row_idx, column, &weights);
                     if column == 0 && self.decode.params.write_lse != 0 {
-                        self.store_lse(&row, weights.lse);
+                        self.decode.store_lse(&row, weights.lse);
                     }
                 }
             }
@@ -121,12 +123,8 @@ impl<'a, const CAP: usize, const M: usize> Merge<'a, CAP, M> {
                         let to = self.moments_of(row).add_bytes(warp_idx * MOMENTS_BYTES);
                         st_shared_v2_f32(to, [max[i][half], sum[i][half]]);
                     }
-                    let of_row = row * Self::ROW_BYTES + lane % 4 * 8;
-                    let to = self.o_of(warp_idx).add_bytes(of_row);
-                    for j in 0..D {
-                        let pair = [o[i][j][2 * half], o[i][j][2 * half + 1]];
-                        st_shared_v2_f32(to.add_bytes(32 * j as u32), pair);
-                    }
+                    let to = self.o_of(warp_idx).add_bytes(row * Self::ROW_BYTES);
+                    S::post(to, &o[i], half);
                 }
             }
         }
@@ -166,6 +164,11 @@ impl<'a, const CAP: usize, const M: usize> Merge<'a, CAP, M> {
         let (mut inverse, mut lse) = (0.0, f32::NEG_INFINITY);
         if sum != 0.0 {
             inverse = rcp_approx_ftz(sum);
+            if S::FACTOR != 0.0 {
+                // SAFETY: passed on to the caller.
+                let [_, of_values] = unsafe { self.decode.factors() };
+                inverse *= of_values * S::FACTOR;
+            }
             lse = (max + lg2_approx_ftz(sum)) * LN_2;
         }
         for i in 0..WARPS {
@@ -179,16 +182,11 @@ impl<'a, const CAP: usize, const M: usize> Merge<'a, CAP, M> {
     /// # Safety
     /// As for [`weights`](Self::weights); the row exists.
     #[inline(always)]
-    unsafe fn store<E: Half>(&self, row: &Row, row_idx: u32, first: u32, weights: &Weights) {
-        let Decode {
-            params, sequence, ..
-        } = self.decode;
-        let of_split = u64::from(self.decode.split) * self.decode.packing.o_split;
-        let at = sequence.offset_q(&params.o, row.head)
-            + i64::from(row.query) * params.o.seq
-            + of_split as i64;
+    unsafe fn store(&self, row: &Row, row_idx: u32, first: u32, weights: &Weights) {
+        let params = self.decode.params;
+        let at = self.decode.offset_of_o(row);
         let mut column = first;
-        while column < CAP as u32 {
+        while column < Self::TILE.head_dim_cap {
             if column < params.head_dim_v {
                 // SAFETY: the caller's promise.
                 unsafe {
@@ -201,7 +199,10 @@ impl<'a, const CAP: usize, const M: usize> Merge<'a, CAP, M> {
                         let is_f16 = params.o_dtype == OutputDType::F16.code();
                         let to = self.decode.arguments.o.cast::<u16>().wrapping_offset(at);
                         let [a, b, c, d] = merged;
-                        let words = [E::pack_as(is_f16, a, b), E::pack_as(is_f16, c, d)];
+                        let words = [
+                            S::Product::pack_as(is_f16, a, b),
+                            S::Product::pack_as(is_f16, c, d),
+                        ];
                         st_v2_u32(to.cast(), words);
                     }
                 }
@@ -228,26 +229,5 @@ impl<'a, const CAP: usize, const M: usize> Merge<'a, CAP, M> {
             }
         }
         merged
-    }
-
-    /// Stores a row's lse.
-    ///
-    /// # Safety
-    /// The launch's; the row exists.
-    #[inline(always)]
-    unsafe fn store_lse(&self, row: &Row, lse: f32) {
-        let Decode {
-            params, sequence, ..
-        } = self.decode;
-        let of_split = u64::from(self.decode.split) * self.decode.packing.lse_split;
-        let at = params.lse_offset(sequence, row.head) + u64::from(row.query) + of_split;
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.decode
-                .arguments
-                .lse
-                .wrapping_add(at as usize)
-                .write(lse)
-        }
     }
 }

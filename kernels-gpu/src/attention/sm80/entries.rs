@@ -1,6 +1,6 @@
 //! The entries, by the tables of [`Sm80Entry`], [`Sm75Entry`] and [`DecodeEntry`].
 
-use abi::attention::decode::{self, DecodeEntry};
+use abi::attention::decode::{self, DecodeEntry, DecodeScales, DecodeTile};
 use abi::attention::sm75::Sm75Entry;
 use abi::attention::sm80::{Sm80Entry, Sm80Tile, THREADS};
 use abi::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, FwdPacking};
@@ -10,6 +10,7 @@ use half::{bf16, f16};
 use super::decode::flash_decode;
 use super::element::TuringF16;
 use super::kernel::{Arguments, flash_fwd};
+use super::stored::{ByInstruction, ByIntegers, Narrow};
 
 macro_rules! kernels {
     ($arch:tt, $entry:ident; $($name:ident($dtype:ident);)*) => {$(
@@ -62,13 +63,13 @@ abi::flash_fwd_sm80!(sm80);
 abi::flash_fwd_sm75!(sm75);
 
 macro_rules! decode {
-    ($($name:ident($dtype:ident);)*) => {$(
-        #[doc = concat!("Decoding of `", stringify!($dtype), "`; see `abi::attention::decode`.")]
+    ($arch:tt, $name:ident, $stored:ty $(, $scales:ident)?) => {
+        #[doc = concat!("Decoding of keys in `", stringify!($stored), "`; see `abi::attention::decode`.")]
         ///
         /// # Safety
         /// `params`, `lengths`, `packing` and `pages` describe what the pointers point to, as that module
         /// demands.
-        #[kernel(max_threads = decode::THREADS, min_blocks = 2, arch = "sm_80")]
+        #[kernel(max_threads = decode::THREADS, min_blocks = 2, arch = $arch)]
         pub unsafe fn $name(
             q: *const u8,
             k: *const u8,
@@ -81,20 +82,53 @@ macro_rules! decode {
             packing: FwdPacking,
             pages: FlashFwdPages,
             split_blocks: u32,
+            $($scales: DecodeScales,)?
         ) {
-            const ENTRY: DecodeEntry = DecodeEntry::read(stringify!($name));
-            const CAP: usize = ENTRY.tile.head_dim_cap as usize;
-            const M: usize = ENTRY.tile.rows as usize / 16;
+            const TILE: DecodeTile = DecodeEntry::read(stringify!($name)).tile;
+            const CAP: usize = TILE.head_dim_cap as usize;
+            const W: usize = CAP * TILE.element_bytes as usize / 2;
+            const M: usize = TILE.rows as usize / 16;
             let (lengths, pages) = (&lengths, &pages);
             let arguments = Arguments { q, k, v, o, lse, sink, lengths, pages };
+            let scales = scales!($($scales)?);
             // SAFETY: the caller's promise.
             unsafe {
-                flash_decode::<$dtype, CAP, M, { CAP / 8 }, { CAP / 16 }>(
-                    &arguments, &params, &packing, split_blocks,
+                flash_decode::<$stored, W, M, { CAP / 8 }, { CAP / 16 }>(
+                    &arguments, &params, &packing, split_blocks, scales,
                 );
             }
         }
+    };
+}
+
+/// The factors of an entry that has them.
+macro_rules! scales {
+    () => {
+        &DecodeScales::NONE
+    };
+    ($scales:ident) => {
+        &$scales
+    };
+}
+
+macro_rules! halves {
+    ($($name:ident($dtype:ident);)*) => {$(
+        decode!("sm_80", $name, $dtype);
     )*};
 }
 
-abi::flash_decode!(decode);
+macro_rules! sm89 {
+    ($($name:ident($widen:ident);)*) => {$(
+        decode!("sm_89", $name, Narrow<$widen>, scales);
+    )*};
+}
+
+macro_rules! integers {
+    ($($name:ident($widen:ident);)*) => {$(
+        decode!("sm_80", $name, Narrow<$widen>, scales);
+    )*};
+}
+
+abi::flash_decode!(halves);
+abi::flash_decode_sm89!(sm89);
+abi::flash_decode_integers!(integers);

@@ -38,6 +38,13 @@ impl<const CAP: usize> Reader<CAP> {
         Self(SharedAddr::from_bits(opaque(smem.bits() + offset)))
     }
 
+    /// Of rows of four chunks, whose swizzle is another one: with the place of a lane's chunk.
+    #[inline(always)]
+    pub(crate) fn of_four(smem: SharedAddr, row: u32, chunk: u32) -> Self {
+        let offset = row * Self::ROW_BYTES + (chunk ^ (row / 2 % 4)) * 16;
+        Self(SharedAddr::from_bits(opaque(smem.bits() + offset)))
+    }
+
     /// The address for the `down`th 16 rows and the `right`th 16 columns. Tiles begin at multiples
     /// of their rows' bytes, so an xor moves along a row.
     #[inline(always)]

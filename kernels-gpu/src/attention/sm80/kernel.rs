@@ -18,15 +18,15 @@ use crate::attention::softmax::sink_log2;
 use crate::attention::sparse::{Line, is_changed, is_sparse};
 
 /// A launch's arguments besides [`FlashFwdParams`].
-pub(super) struct Arguments<'a> {
-    pub(super) q: *const u8,
-    pub(super) k: *const u8,
-    pub(super) v: *const u8,
-    pub(super) o: *mut u8,
-    pub(super) lse: *mut f32,
-    pub(super) sink: *const f32,
-    pub(super) lengths: &'a FlashFwdLengths,
-    pub(super) pages: &'a FlashFwdPages,
+pub(crate) struct Arguments<'a> {
+    pub(crate) q: *const u8,
+    pub(crate) k: *const u8,
+    pub(crate) v: *const u8,
+    pub(crate) o: *mut u8,
+    pub(crate) lse: *mut f32,
+    pub(crate) sink: *const f32,
+    pub(crate) lengths: &'a FlashFwdLengths,
+    pub(crate) pages: &'a FlashFwdPages,
 }
 
 /// One block's work. A warp has `M` × 16 queries; a block of keys is `N` × 8 keys, and o `D` × 8

@@ -59,8 +59,9 @@
 )]
 
 pub(crate) mod copies;
-mod decode;
+pub(crate) mod decode;
 mod decode_rows;
+mod decode_stages;
 pub(crate) mod element;
 #[cfg(feature = "attention")]
 mod entries;
@@ -68,6 +69,8 @@ pub(crate) mod fragments;
 pub(crate) mod kernel;
 mod results;
 pub(crate) mod softmax;
+mod stored;
 
 #[cfg(feature = "attention")]
 pub use entries::*;
+pub(crate) use kernel::Arguments;

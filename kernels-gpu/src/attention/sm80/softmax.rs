@@ -13,10 +13,10 @@ use crate::attention::softmax::{self, Exponential};
 pub(crate) type Accumulator<const M: usize, const N: usize> = [[Block; N]; M];
 
 /// A number for each of a thread's rows.
-pub(super) type Rows<const M: usize> = softmax::Rows<M, 2>;
+pub(crate) type Rows<const M: usize> = softmax::Rows<M, 2>;
 
 /// Powers by one instruction each, of rows over four lanes.
-pub(super) struct Approximate;
+pub(crate) struct Approximate;
 
 impl Exponential for Approximate {
     const ROW_LANES: u32 = 4;
@@ -40,7 +40,7 @@ impl Exponential for Approximate {
 }
 
 /// State of a thread's rows.
-pub(super) type OnlineSoftmax<const M: usize> = softmax::OnlineSoftmax<Approximate, M, 2>;
+pub(crate) type OnlineSoftmax<const M: usize> = softmax::OnlineSoftmax<Approximate, M, 2>;
 
 impl<const M: usize> OnlineSoftmax<M> {
     /// Replaces a block of scores by probabilities, and returns the factors by which accumulated
@@ -49,7 +49,7 @@ impl<const M: usize> OnlineSoftmax<M> {
     /// # Safety
     /// All lanes of the warp call it together.
     #[inline(always)]
-    pub(super) unsafe fn update<const N: usize>(
+    pub(crate) unsafe fn update<const N: usize>(
         &mut self,
         s: &mut Accumulator<M, N>,
         scale: f32,
@@ -81,7 +81,7 @@ impl<const M: usize> OnlineSoftmax<M> {
 
 /// Each score s becomes `tanh(s * softcap_scale)`.
 #[inline(always)]
-pub(super) fn softcap<const M: usize, const N: usize>(
+pub(crate) fn softcap<const M: usize, const N: usize>(
     s: &mut Accumulator<M, N>,
     softcap_scale: f32,
 ) {

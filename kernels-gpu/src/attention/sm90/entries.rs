@@ -2,8 +2,9 @@
 
 use core::marker::PhantomData;
 
+use abi::attention::decode::{DecodeEntry, WIDE_THREADS};
 use abi::attention::sm90::{FwdEntry, FwdLaunch, FwdTile};
-use abi::attention::{FlashFwdLengths, FlashFwdParams, FwdPacking};
+use abi::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, FwdPacking};
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::kernel;
 use cuda_std::panels::Panels;
@@ -14,6 +15,8 @@ use cuda_std::wgmma::{Bf16, F16, M64};
 use super::kernel::{Call, Config, Forward, ROWS};
 use super::rows::{OneHead, Packed};
 use super::store::Outputs;
+use super::wide;
+use crate::attention::sm80::Arguments;
 
 macro_rules! pair {
     (Bf16) => {
@@ -111,5 +114,37 @@ macro_rules! packed {
     )*};
 }
 
+macro_rules! wide {
+    ($($name:ident($element:ident);)*) => {$(
+        /// Wide heads; see `abi::attention::decode`.
+        ///
+        /// # Safety
+        /// Launched as that module says.
+        #[kernel(
+            arch = "sm_90a", min_blocks = 1, max_threads = WIDE_THREADS,
+            dynamic_shared = DecodeEntry::read(stringify!($name)).tile.smem_bytes()
+        )]
+        pub unsafe fn $name(
+            q: *const u8,
+            k: *const u8,
+            v: *const u8,
+            o: *mut u8,
+            lse: *mut f32,
+            sink: *const f32,
+            lengths: FlashFwdLengths,
+            params: FlashFwdParams,
+            packing: FwdPacking,
+            pages: FlashFwdPages,
+            split_blocks: u32,
+        ) {
+            let (lengths, pages) = (&lengths, &pages);
+            let arguments = Arguments { q, k, v, o, lse, sink, lengths, pages };
+            // SAFETY: the caller's promise.
+            unsafe { wide::attend::<$element>(&arguments, &params, &packing, split_blocks) }
+        }
+    )*};
+}
+
+abi::flash_decode_wide!(wide);
 abi::flash_fwd_sm90!(plain);
 abi::flash_fwd_sm90_packed!(packed);

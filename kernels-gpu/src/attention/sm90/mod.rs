@@ -11,6 +11,7 @@
 //! | `order_barrier` | the order in which consumers issue `wgmma`s |
 //! | `mask`, `softmax`, `clear` | what is done to scores and values |
 //! | `store` | o and lse |
+//! | `wide` | a kernel of its own for heads above 256 |
 
 mod change;
 mod clear;
@@ -26,6 +27,7 @@ mod schedule;
 mod softmax;
 mod store;
 mod ticket;
+mod wide;
 
 #[cfg(feature = "attention")]
 pub use entries::*;

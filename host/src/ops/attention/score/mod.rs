@@ -15,7 +15,7 @@ pub(in crate::ops) use desc::ScoreDesc;
 pub use function::{ScoreFunction, ScoreTensor, ScoreValue};
 
 use super::block_mask::BlockMask;
-use crate::{Float, Tensor};
+use crate::{Element, Float, Tensor};
 use abi::attention::dropout::Dropout;
 use abi::attention::sm80::LEAST_SCALE;
 use half::{bf16, f16};
@@ -116,7 +116,7 @@ impl AttentionBias<'_> {
     }
 }
 
-impl<'a, T: Float, Out: Float> super::Attention<'a, T, Out> {
+impl<'a, T: Float, Out: Float, Kv: Element> super::Attention<'a, T, Out, Kv> {
     /// Adds a bias to the scaled scores, in f32, f16 or bf16, of any strides: `[batch, heads_q,
     /// seqlen_q, seqlen_k]`, or a shape that broadcasts to it. Sequences that are packed or shorter
     /// read it at the positions within the sequence. -inf hides a key. A NaN makes the query's row
