@@ -122,10 +122,15 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 ///
 /// - Keys in pages: the kernels for few queries, whatever the number of queries is. Keys are split
 ///   every 1,024, counted from the first (every 128th part of sequences beyond 131,072).
-/// - Others: those of long queries (on Hopper by `wgmma`), without splits, so decoding is slow.
+/// - Others: those of long queries (on Hopper by `wgmma`), without splits, so decoding is slow: keep
+///   keys in pages for that.
 /// - Others with a window, or causal from the top left: the portable kernels.
 ///
 /// [`key_splits`](Self::key_splits) can only be 1.
+///
+/// On an H200 (bf16), decoding one sequence takes 1.1 times as long with keys in pages. Otherwise it
+/// takes 6.3 times as long with 8,192 keys, and 11 times with 131,072. A prompt of 4,096 in pages takes
+/// 1.5 times as long.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.

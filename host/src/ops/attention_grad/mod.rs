@@ -62,7 +62,8 @@ pub(in crate::ops) use costs::AttentionGradCosts;
 ///
 /// # Positions of no sequence
 /// Positions that belong to no sequence are neither read nor written; in tensors that `run` creates
-/// they are 0. Keys beyond [`max_seqlens`](Self::max_seqlens) get no gradient.
+/// they are 0. Of lengths on the device, positions beyond [`max_seqlens`](Self::max_seqlens) may get no
+/// gradient.
 ///
 /// # Numerics
 /// Computed in f32; results are rounded once. In the portable kernels, a NaN or an infinity in a

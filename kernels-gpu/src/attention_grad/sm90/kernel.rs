@@ -38,6 +38,10 @@
 //! barriers. At the end, dk and dv go out through v, or, to be added to sums, through all from k to
 //! d_o.
 //!
+//! **Lengths.** Entries for sequences of different lengths find their block of keys first
+//! ([`place`](super::place)), and what the walk is goes to shared memory. Maps end where a sequence
+//! does ([`abi::attention_grad::sm90`]), so rows of the next one are zeros.
+//!
 //! **Timeline.** A consumer, for each tile: issue S^T and dP^T; wait for S^T, exponentials; issue
 //! dv; wait for dP^T, dS^T to shared memory. Then: meet the other consumer; issue its part of dq,
 //! which takes dS of both, and dk; wait for dq, hand it to the adder; wait for dk.
