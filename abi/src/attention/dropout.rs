@@ -1,7 +1,8 @@
 //! Dropout: which probabilities are dropped, as a function of their places.
 
 /// Random numbers of dropout. Whether the pair of a query and a key is kept depends on these, on the
-/// pair's batch and query head, and on the number of query heads: not on kernels, tiles and devices.
+/// pair's batch and query head, and on the number of query heads. It does not depend on kernels, tiles
+/// and devices.
 ///
 /// Pairs of 16 queries and 16 keys share calls of [`philox`]. With `i` and `j` the positions of query
 /// and key within their sequence, and all numbers modulo 2^32:

@@ -10,9 +10,9 @@
 //! Entries are named `gemm_decode_sm80_<in>_<layout>_<tile_m>x<tile_n>x<tile_k>[_anywhere]`, for
 //! example `gemm_decode_sm80_bf16_nt_16x64x128`; [`DecodeEntry::ALL`] has all. They run with
 //! [`DECODE_THREADS`] threads a block on the grid of [`DecodeConfig::grid`], with
-//! [`DecodeConfig::smem_bytes`] of dynamic shared memory. A is row-major (`N`); rows of A and of B
-//! as stored start at multiples of 16 bytes, or at any element if the name ends in `anywhere`: these
-//! entries read the whole vectors of 16 bytes in which rows begin. Arguments: `a: *const In, b: *const In, partials: *mut
+//! [`DecodeConfig::smem_bytes`] of dynamic shared memory. A is row-major (`N`). Rows of A and of B
+//! as stored start at multiples of 16 bytes. If the name ends in `anywhere`, they start at any
+//! element, and the vectors of 16 bytes in which they begin are readable. Arguments: `a: *const In, b: *const In, partials: *mut
 //! f32, tickets: *mut u32`, then those of a fused [`epilogue`](super::epilogue). If `splits` is not
 //! 1, `partials` has [`DecodeConfig::partials`] elements, and `tickets` has one for each tile of
 //! each matrix, which are 0 before and after the launch.

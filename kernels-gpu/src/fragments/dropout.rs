@@ -1,4 +1,4 @@
-//! Bits of dropout: Philox4x32-10 of a place, and what they do to numbers. [`abi::attention::Dropout`]
+//! Bits of dropout: Philox4x32-10 of a place, and what they do to numbers. [`abi::attention::dropout::Dropout`]
 //! has their definition.
 
 fragments! {

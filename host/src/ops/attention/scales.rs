@@ -1,7 +1,7 @@
 //! Factors of keys and values in e4m3.
 
 use super::Attention;
-use super::call::Memory;
+use super::call::{Factors, Memory};
 use super::extents::Extents;
 use crate::ops::check;
 use crate::{Element, Float, Result, Stream, Tensor};
@@ -42,8 +42,8 @@ impl<T: Float, Out: Float, Kv: Element> Attention<'_, T, Out, Kv> {
         &self,
         extents: &Extents,
         stream: &Stream,
-    ) -> Result<[Option<(Memory, [i64; 2])>; 2]> {
-        let of = |scale: Option<&Tensor<f32>>| -> Result<_> {
+    ) -> Result<[Option<Factors>; 2]> {
+        let of = |scale: Option<&Tensor<f32>>| -> Result<Option<Factors>> {
             let Some(scale) = scale else {
                 return Ok(None);
             };

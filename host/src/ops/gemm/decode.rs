@@ -123,8 +123,8 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
     };
     let operands = (&call.a, &call.b, partials, tickets);
     // SAFETY: extents and strides describe the call's memory, whose layouts lie inside of their
-    // storage, with rows aligned to 16 bytes, or for an entry that reads them anywhere, in memory
-    // that begins at a multiple of 16. d is injective and overlaps nothing that is read,
+    // storage. Rows are aligned to 16 bytes, unless the entry reads them anywhere. Memory begins at
+    // a multiple of 16. d is injective and overlaps nothing that is read,
     // unless it is the same matrix. The scratch memory is as long as `abi` states, and its tickets
     // are 0.
     unsafe {

@@ -35,7 +35,7 @@ const _: () = assert!(N == 2, "one fragment of A");
 pub(super) type Queries<const M: usize, const STEPS: usize> = [[[u32; 4]; M]; STEPS];
 
 /// Keys and values in memory. Rows in shared memory have `W` × 2 bytes.
-pub(super) trait Stored: Sized {
+pub(crate) trait Stored: Sized {
     /// The type of products.
     type Product: Half;
     /// Bytes of an element.

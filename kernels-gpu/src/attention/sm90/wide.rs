@@ -346,11 +346,11 @@ impl<E: Wide> Block<'_, E> {
         for half in 0..2 {
             let row = self.lane_row(half);
             let KeyRange { first, end } = self.work.visible_keys(row.query);
-            for j in 0..N {
+            for (j, scores) in s.iter_mut().enumerate() {
                 for column in 0..2 {
                     let key = first_key + (8 * j + column) as u32;
                     if key < first || key >= end {
-                        s[j][2 * half + column] = f32::NEG_INFINITY;
+                        scores[2 * half + column] = f32::NEG_INFINITY;
                     }
                 }
             }
@@ -369,10 +369,11 @@ impl<E: Wide> Block<'_, E> {
                 seqlen_q: sequence.q.len,
                 seqlen_k: sequence.k.len,
             };
-            for j in 0..N {
-                let pair = [s[j][2 * half], s[j][2 * half + 1]];
+            for (j, scores) in s.iter_mut().enumerate() {
+                let pair = [scores[2 * half], scores[2 * half + 1]];
                 let key = first_key + 8 * j as u32;
-                [s[j][2 * half], s[j][2 * half + 1]] = score::of_keys(pair, at, row.query, key);
+                let pair = score::of_keys(pair, at, row.query, key);
+                (scores[2 * half], scores[2 * half + 1]) = (pair[0], pair[1]);
             }
         }
     }
