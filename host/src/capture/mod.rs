@@ -37,7 +37,8 @@ pub struct Capture {
 pub struct Place {
     /// Index in [`Capture::buffers`].
     pub buffer: usize,
-    /// Bytes from its beginning.
+    /// Bytes from its beginning, modulo 2^64: the address of a tensor map may lie before the memory that
+    /// is read through it.
     pub offset: u64,
 }
 
@@ -201,6 +202,22 @@ impl Builder {
         Some(Place { buffer, offset })
     }
 
+    /// The place of a tensor map's address. The buffer is the one that has the map's last element.
+    fn of_map(&self, address: u64, desc: &TensorMapDesc) -> Option<Place> {
+        let strides = desc.strides_bytes.iter();
+        let steps = desc.dims.iter().skip(1).zip(strides);
+        let last = steps.fold(address, |at, (dim, stride)| {
+            at.wrapping_add((dim - 1).wrapping_mul(*stride))
+        });
+        match self.find(last) {
+            Some(place) => Some(Place {
+                offset: place.offset.wrapping_sub(last.wrapping_sub(address)),
+                ..place
+            }),
+            None => self.find(address),
+        }
+    }
+
     fn place(&self, address: u64) -> Result<Place> {
         self.find(address).ok_or_else(|| {
             Error::unsupported(
@@ -241,7 +258,8 @@ impl Builder {
         let mut at = 0;
         while at + 8 <= bytes.len() {
             let map = bytes[at..].first_chunk().and_then(|map| self.maps.get(map));
-            let mapped = map.and_then(|(address, desc)| Some((self.find(*address)?, desc.clone())));
+            let mapped =
+                map.and_then(|(address, desc)| Some((self.of_map(*address, desc)?, desc.clone())));
             if let Some((to, desc)) = mapped {
                 let map = Some(desc);
                 links.push(Link { at, to, map });

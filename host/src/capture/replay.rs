@@ -136,10 +136,11 @@ impl<'a> Replay<'a> {
     fn bytes(&self, data: &Data) -> Result<Bytes> {
         let mut bytes = data.bytes.clone();
         for link in &data.links {
-            let address = self.range(&link.to, 0)?;
             let encoded = match &link.map {
-                None => address.to_ne_bytes().to_vec(),
+                None => self.range(&link.to, 0)?.to_ne_bytes().to_vec(),
                 Some(desc) => {
+                    let address = self.storage(&link.to)?.address();
+                    let address = address.wrapping_add(link.to.offset);
                     let map = desc.encode_at(self.stream.device(), address)?;
                     map.bytes().to_vec()
                 }

@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
-use warpsmith::Device;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::{Capture, Step, devices};
+use warpsmith::{Device, Tensor};
 use warpsmith_tests::corpus::{self, Case, Tolerance};
 use warpsmith_tests::say;
 
@@ -112,6 +112,9 @@ fn run(case: &Case, seed: u64, outcome: &mut Outcome) -> Result<(), String> {
     let gpus = devices().into_iter().filter(|device| !device.is_emulator());
     others.extend(gpus.filter(|device| runs(&capture, case, device)));
     for device in &others {
+        // All buffers get other addresses than those of the capture.
+        let data = vec![0_u8; 100_000];
+        let _before = Tensor::from_slice(device, &[data.len()], &data).map_err(say)?;
         // SAFETY: the emulator ran the same launches on the same bytes, and checked every access.
         let got =
             unsafe { capture.replay(device) }.map_err(|error| format!("{device}: {error}"))?;
