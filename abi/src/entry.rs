@@ -170,11 +170,13 @@ pub struct Table {
 impl Table {
     /// The Rust names of the parameter blocks, in order, and whether all entries take them.
     pub fn blocks(&self) -> impl Iterator<Item = (&'static str, bool)> {
-        let blocks = self.params.trim_matches(['(', ')']).split(", ");
-        blocks.map(|block| match block.strip_prefix("Option<") {
-            Some(block) => (block.trim_end_matches('>'), false),
-            None => (block, true),
-        })
+        let blocks = self.params.trim_matches(['(', ')']).split(',');
+        blocks
+            .map(str::trim)
+            .map(|block| match block.strip_prefix("Option<") {
+                Some(block) => (block.trim_end_matches('>'), false),
+                None => (block, true),
+            })
     }
 }
 

@@ -304,7 +304,7 @@ mod tests {
             (DType::F16, [64, 64], 33),
             (DType::E4m3, [64, 72], 1),
         ] {
-            assert_eq!(DecodeEntry::of(dtype, 90, dims, rows), None);
+            assert_eq!(DecodeEntry::of(dtype, 80, dims, rows), None);
         }
         for (arch, name) in [
             (80, "flash_decode_sm80_e4m3_d128_m32"),

@@ -113,7 +113,13 @@ impl Block<'_> {
                 seqlen_q: self.sequence.q.len,
                 seqlen_k: self.sequence.k.len,
             };
-            let kept = kept::<G, M, N>(place, [self.start + row, start + column + in_quad]);
+            // Found anew below, as there is no register for it.
+            let corner = || {
+                let in_quad = opaque(thread::thread_idx_x()) % 4 * 2;
+                let row = first_row(16 * M as u32);
+                [self.start + row, start + column + in_quad]
+            };
+            let kept = kept::<G, M, N>(place, corner());
             if G::DS {
                 centre::<G, M, N>(&mut dp, moments, &kept);
             }
@@ -123,13 +129,7 @@ impl Block<'_> {
                 let first = [self.start + row, start + column + in_quad];
                 cap_and_hide::<G, M, N>(&mut s, &mut dp, softcap_scale, mask, first);
             }
-            // Found anew, as there is no register for it.
-            let in_quad = opaque(thread::thread_idx_x()) % 4 * 2;
-            let corner = [
-                self.start + first_row(16 * M as u32),
-                start + column + in_quad,
-            ];
-            let at = (place, corner, &kept);
+            let at = (place, corner(), &kept);
             let (mut p, mut ds) =
                 differentiate::<E, G, M, N, K>(&mut s, &mut dp, moments, at, params);
             if G::P {
