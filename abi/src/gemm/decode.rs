@@ -12,10 +12,11 @@
 //! [`DECODE_THREADS`] threads a block on the grid of [`DecodeConfig::grid`], with
 //! [`DecodeConfig::smem_bytes`] of dynamic shared memory. A is row-major (`N`). Rows of A and of B
 //! as stored start at multiples of 16 bytes. If the name ends in `anywhere`, they start at any
-//! element, and the vectors of 16 bytes in which they begin are readable. Arguments: `a: *const In, b: *const In, partials: *mut
-//! f32, tickets: *mut u32`, then those of a fused [`epilogue`](super::epilogue). If `splits` is not
-//! 1, `partials` has [`DecodeConfig::partials`] elements, and `tickets` has one for each tile of
-//! each matrix, which are 0 before and after the launch.
+//! element, and the vectors of 16 bytes in which they begin are readable. Arguments:
+//! `a: *const In, b: *const In, partials: *mut f32, tickets: *mut u32`, then those of a fused
+//! [`epilogue`](super::epilogue). If `splits` is not 1, `partials` has [`DecodeConfig::partials`]
+//! elements, and `tickets` has one for each tile of each matrix, which are 0 before and after the
+//! launch.
 
 pub mod sm90;
 

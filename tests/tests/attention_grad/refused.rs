@@ -119,6 +119,17 @@ fn a_plan_names_its_kernels() {
 }
 
 #[test]
+fn wide_heads_that_only_the_forward_pass_has_are_refused() {
+    for (_, stream) in devices() {
+        for head_dims in [[264, 8], [8, 264]] {
+            let x = Operands::ones(&stream, [1, 5, 5], [2, 2], head_dims);
+            let want = "head_dim and head_dim_v up to 256";
+            refused!(x.grad().run(&stream) => Argument::Unsupported, want);
+        }
+    }
+}
+
+#[test]
 fn options_are_checked_as_the_forward_pass_does() {
     for (_, stream) in devices() {
         let x = Operands::ones(&stream, [2, 5, 7], [2, 2], [8, 8]);

@@ -10,8 +10,8 @@ use abi::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, OutputDType
 use abi::division::Division;
 use abi::entry::Entry;
 
-/// Factors in memory, and the strides between sequences and between key heads.
-pub(in crate::ops) type Factors = (Memory, [i64; 2]);
+/// Scales in memory, and their strides between sequences and between key heads.
+pub(in crate::ops) type Scales = (Memory, [i64; 2]);
 
 /// A description and its memory. All tensors have the layouts of the [`AttentionDesc`] and lie
 /// inside of their allocations; o and lse are injective and overlap nothing that is read.
@@ -29,8 +29,8 @@ pub(in crate::ops) struct Call<'a> {
     pub(in crate::ops) lengths: CallLengths,
     /// The table of pages, `[batch, n]` with rows as the description has them.
     pub(in crate::ops) pages: Option<Memory>,
-    /// Factors of the keys and of the values, if they have some.
-    pub(in crate::ops) scales: [Option<Factors>; 2],
+    /// Those of the keys and of the values, if they have some.
+    pub(in crate::ops) scales: [Option<Scales>; 2],
     /// What is done to scores, if anything is.
     pub(in crate::ops) score: Option<ScoreCall>,
     /// As in [`FlashFwdParams`].

@@ -1,7 +1,7 @@
-//! Factors of keys and values in e4m3.
+//! Scales of keys and values in e4m3.
 
 use super::Attention;
-use super::call::{Factors, Memory};
+use super::call::{Memory, Scales};
 use super::extents::Extents;
 use crate::ops::check;
 use crate::{Element, Float, Result, Stream, Tensor};
@@ -42,8 +42,8 @@ impl<T: Float, Out: Float, Kv: Element> Attention<'_, T, Out, Kv> {
         &self,
         extents: &Extents,
         stream: &Stream,
-    ) -> Result<[Option<Factors>; 2]> {
-        let of = |scale: Option<&Tensor<f32>>| -> Result<Option<Factors>> {
+    ) -> Result<[Option<Scales>; 2]> {
+        let of = |scale: Option<&Tensor<f32>>| -> Result<Option<Scales>> {
             let Some(scale) = scale else {
                 return Ok(None);
             };

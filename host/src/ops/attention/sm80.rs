@@ -73,8 +73,8 @@ pub(super) fn launch(entry: Sm80Entry, candidate: &Candidate, call: &Call<'_>) -
     unsafe { call.launch(entry, candidate.config, |lengths, params| (lengths, params)) }
 }
 
-/// Error model of products of this dtype: tensor cores truncate sums, so each addition counts twice. Probabilities are
-/// rounded to the inputs' dtype, small ones of f16 to a multiple of 2^-24.
+/// Error model of products of this dtype. Tensor cores truncate sums, so each addition counts twice.
+/// Probabilities are rounded to the inputs' dtype, small ones of f16 to a multiple of 2^-24.
 pub(super) fn model(tile_n: u32, desc: &AttentionDesc, products: DType) -> AttentionModel {
     let mut softmax = model::attention(desc.seqlen_k as usize, tile_n);
     softmax.additions *= 2;

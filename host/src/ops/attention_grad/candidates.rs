@@ -123,7 +123,8 @@ impl Desc for GradDesc {
     }
 
     fn supported(&self) -> String {
-        "batch * heads_q and batch * heads_kv below 65,535^2".into()
+        "head_dim and head_dim_v up to 256, and batch * heads_q and batch * heads_kv below 65,535^2"
+            .into()
     }
 }
 

@@ -9,7 +9,8 @@
 //! Each tile reads A again, from L2. These bytes cost the same as bytes from memory: in both cases
 //! the SMs of an H200 receive 4.1 TB/s. A launch takes 4.5 µs beyond its bytes. If blocks share k,
 //! the measured time of their meeting is added. Fewer blocks than 0.6 times the number of SMs do
-//! not reach the full bandwidth.
+//! not reach the full bandwidth. Rows that begin anywhere take time for each stage and row of the
+//! tile, because their fragments come from shared memory in more loads.
 
 use super::call::{Call, Memory};
 use super::candidates::{Candidate, Entry};
@@ -89,6 +90,18 @@ fn offer_one(
         bytes: desc.bytes() + read_again,
         extra_ns: costs.beside_ns + if splits > 1 { meeting_ns } else { 0.0 },
     };
+    let least_ns = if entry.is_anywhere {
+        let stage_ns = costs.stage_ns + costs.stage_row_ns * f64::from(config.tile_m);
+        let waves = (work.blocks / f64::from(machine.multiprocessors)).ceil();
+        let meetings_ns = if splits > 1 {
+            costs.split_ns * f64::from(splits)
+        } else {
+            0.0
+        };
+        machine.model.launch_ns + waves * k_tiles * stage_ns + work.extra_ns + meetings_ns
+    } else {
+        0.0
+    };
     let tile = [config.tile_m, config.tile_n, config.tile_k];
     let config = LaunchConfig {
         grid,
@@ -98,7 +111,7 @@ fn offer_one(
     };
     offer(Candidate {
         split_k: splits,
-        estimated_ns: machine.estimate_ns(&work) + starved_ns(desc, machine, &work),
+        estimated_ns: (machine.estimate_ns(&work) + starved_ns(desc, machine, &work)).max(least_ns),
         ..Candidate::direct(Entry::Decode(entry), tile, config)
     });
 }
@@ -199,6 +212,9 @@ mod tests {
                 .all(|each| each.to_string().contains("anywhere"))
         );
         assert!(!anywhere.is_empty());
+        // Stages take time, so few tiles with a long k share it.
+        let shared = offered(&weights(7, 2281, 7193), &A100);
+        assert!(shared[0].split_k > 1, "{}", shared[0]);
         assert!(offered(&weights(8, 100, 0), &A100).is_empty());
         let turing = Machine {
             arch: (7, 5),

@@ -12,6 +12,8 @@ use abi::elementwise::MAX_RANK;
 
 /// Rows of a copy begin at multiples of this.
 const ROW_ALIGN_BYTES: u32 = 16;
+/// Rows that begin at multiples of this are copied at the bandwidth of memory.
+const FAST_COPY_ALIGN_BYTES: u32 = 8;
 
 /// Offers what `family` offers for `desc`, or for K-major copies of the operands that tensor copies
 /// and `wgmma` do not read as they are.
@@ -82,7 +84,11 @@ impl GemmDesc {
         let of_side = |side| {
             let bytes = 2.0 * self.operand_bytes(side); // read and written
             let (costs, launch_ns) = (&machine.model.gemm, machine.model.launch_ns);
-            let bytes_per_ns = costs.copy_of_bandwidth * machine.bytes_per_ns;
+            let share = match self.operand(side).row_align_bytes() {
+                ..FAST_COPY_ALIGN_BYTES => costs.copy_apart,
+                _ => costs.copy_of_bandwidth,
+            };
+            let bytes_per_ns = share * machine.bytes_per_ns;
             launch_ns + costs.copy_ns + bytes / bytes_per_ns
         };
         self.copied_sides().map(of_side).sum()

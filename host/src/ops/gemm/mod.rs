@@ -2,6 +2,7 @@
 
 mod call;
 mod candidates;
+mod costs;
 mod decode;
 mod decode_sm90;
 mod desc;
@@ -22,6 +23,7 @@ mod tune;
 
 use crate::{Element, Tensor};
 pub(super) use call::Memory;
+pub(in crate::ops) use costs::GemmCosts;
 use desc::BiasAxis;
 use options::{Options, Scalar};
 pub(super) use shape::MatrixLayout;

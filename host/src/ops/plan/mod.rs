@@ -11,7 +11,7 @@ mod tune;
 mod tuned;
 
 pub use machine::MachineModel;
-pub(super) use machine::{Machine, Sm90Costs, Work, blocks_at_once, costs};
+pub(super) use machine::{Machine, Work, blocks_at_once, costs};
 pub(super) use ruled::Ruled;
 pub(crate) use state::Plans;
 pub use tune::{Measured, Tuning};

@@ -156,7 +156,7 @@ impl<E: Wide> Block<'_, E> {
     /// `is_there` is false, to the matrix `index`.
     ///
     /// # Safety
-    /// The elements can be read; nobody uses the row.
+    /// The elements can be read. No thread reads or writes the row in shared memory meanwhile.
     #[inline(always)]
     unsafe fn copy_row(
         &self,

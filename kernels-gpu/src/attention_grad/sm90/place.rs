@@ -97,7 +97,7 @@ impl<C: Config> Backward<'_, C> {
 
     #[inline(always)]
     fn place_words(&self, at: u32) -> [u32; 4] {
-        // SAFETY: `find_place` has written them, and nobody writes them again.
+        // SAFETY: `find_place` has written them, and no thread writes them again.
         unsafe { ld_shared_v4_u32(self.place_at().add_bytes(opaque(at))) }
     }
 

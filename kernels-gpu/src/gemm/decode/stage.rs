@@ -103,8 +103,8 @@ impl<T, const ANYWHERE: bool> Source<T, ANYWHERE> {
     /// Starts the copies of the next stage to `stage`, with zeros outside the operand.
     ///
     /// # Safety
-    /// The rows start at multiples of 16 bytes, or `ANYWHERE` in aligned chunks that are readable;
-    /// nobody uses the stage meanwhile.
+    /// The rows start at multiples of 16 bytes, or `ANYWHERE` in aligned chunks that are readable. No
+    /// thread reads or writes the stage meanwhile.
     #[inline(always)]
     pub(super) unsafe fn copy(&mut self, stage: SharedAddr) {
         let Shape {

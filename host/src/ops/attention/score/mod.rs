@@ -155,9 +155,9 @@ impl<'a, T: Float, Out: Float, Kv: Element> super::Attention<'a, T, Out, Kv> {
     /// without dropout. The mask depends on `seed`, `offset`, the number of heads, and the places of
     /// batch, query head, query and key:
     /// [`reference::attention::Dropout`](crate::reference::attention::Dropout) defines and computes it.
-    /// So the backward pass drops the same, and calls with other offsets drop others. Beside it,
-    /// portable kernels compute a window, or a causal mask aligned to the top left. Heads are not packed
-    /// and keys are not split.
+    /// So the backward pass drops the same, and calls with other offsets drop others. A window,
+    /// or a causal mask aligned to the top left, is then computed by portable kernels alone. Heads are
+    /// not packed and keys are not split. A `p` outside of [0, 1) is an error of the call.
     pub fn dropout(mut self, p: f32, seed: u64, offset: u32) -> Self {
         self.options.scores.dropout = Some(Dropout { p, seed, offset });
         self
